@@ -21,6 +21,9 @@ use url::Url;
 /// The folder with the times at which blobs were renewed.
 const RENEWED: &str = "renewed";
 
+/// The key of the object that checks of writes replace.
+const CHECK: &str = "check/writes";
+
 /// A bucket of an object store, or a folder in a bucket.
 #[derive(Debug)]
 pub struct Bucket {
@@ -82,9 +85,19 @@ impl Blobs for Bucket {
         let mut source = File::open(file).await.map_err(failed)?;
         // Large files are uploaded in parts; only a few of the parts are in memory at a time.
         let mut writer = BufWriter::new(Arc::clone(&self.store), self.object_path(key));
-        tokio::io::copy(&mut source, &mut writer).await.map_err(failed)?;
+        if let Err(error) = tokio::io::copy(&mut source, &mut writer).await {
+            // The parts that were uploaded would be kept, and paid for, until a rule of the bucket removes them.
+            let _ = writer.abort().await;
+            return Err(failed(error));
+        }
         writer.shutdown().await.map_err(failed)?;
         tokio::fs::remove_file(file).await.map_err(failed)
+    }
+
+    async fn check_writes(&self) -> Result<(), BlobError> {
+        let content = PutPayload::from_static(b"writes work");
+        self.store.put(&self.object_path(CHECK), content).await.map_err(failed)?;
+        Ok(())
     }
 
     async fn get(&self, key: &str, file: &Path) -> Result<bool, BlobError> {

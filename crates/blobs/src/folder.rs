@@ -1,7 +1,7 @@
 //! Blobs as files in a folder.
 
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -76,6 +76,19 @@ impl Blobs for Folder {
     async fn put(&self, key: &str, file: &Path) -> Result<(), BlobError> {
         let (target, file) = (self.root.join(key), file.to_owned());
         blocking(move || put(&file, &target)).await
+    }
+
+    async fn check_writes(&self) -> Result<(), BlobError> {
+        let root = self.root.clone();
+        blocking(move || {
+            make_folder(&root)?;
+            // Another process may check the same folder; a draft of a killed process is removed at a start.
+            let draft = root.join(format!("check-{}.draft", std::process::id()));
+            let written = write_synced(&draft, b"writes work");
+            found(std::fs::remove_file(&draft))?;
+            written
+        })
+        .await
     }
 
     async fn get(&self, key: &str, file: &Path) -> Result<bool, BlobError> {
@@ -160,6 +173,12 @@ fn body(file: tokio::fs::File) -> GitBody {
             Err(error) => Some((Err(error), None)),
         }
     }))
+}
+
+fn write_synced(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    file.sync_all()
 }
 
 fn put(file: &Path, target: &Path) -> io::Result<()> {

@@ -11,7 +11,7 @@ use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
 use journeyman_core::model::ProviderInfo;
 use journeyman_core::ports::{
-    ConnectionMeter, Containing, Diffs, DutyMeter, GitServer, InstalledAgents, LfsServer, ModelMeter, Passwords,
+    Blobs, ConnectionMeter, Containing, Diffs, DutyMeter, GitServer, InstalledAgents, LfsServer, ModelMeter, Passwords,
     PullPages, Seal, SignInProvider, Store,
 };
 use journeyman_core::time::{Clock, IdGen, Timestamp};
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::attempts::Attempts;
 use crate::metrics::{Metrics, Sources};
 use crate::readiness::Writes;
+use crate::readiness::storage::Storage;
 
 /// The services that the interface uses: the use cases, and ports.
 #[derive(Clone)]
@@ -33,6 +34,8 @@ pub struct Services {
     pub store: Arc<dyn Store>,
     /// Generates request IDs, and the tokens of the dashboard.
     pub ids: Arc<dyn IdGen>,
+    /// The blob store, whose writes health checks try.
+    pub blobs: Arc<dyn Blobs>,
     /// Reads the diffs of jobs.
     pub diffs: Arc<dyn Diffs>,
     /// Serves repositories of the built-in code host to git.
@@ -102,8 +105,20 @@ impl App {
         let cases = services.cases.clone();
         let (noted, exchanges) = (Mutex::default(), Attempts::default());
         let (bodies, hooks) = (Semaphore::new(BODIES_KIB), Semaphore::new(HOOKS_KIB));
-        let writes = Writes::default();
-        Self(Arc::new(Parts { services, settings, metrics, shutdown, cases, bodies, hooks, noted, exchanges, writes }))
+        let (writes, storage) = (Writes::default(), Storage::default());
+        Self(Arc::new(Parts {
+            services,
+            settings,
+            metrics,
+            shutdown,
+            cases,
+            bodies,
+            hooks,
+            noted,
+            exchanges,
+            writes,
+            storage,
+        }))
     }
 }
 
@@ -137,4 +152,6 @@ pub(crate) struct Parts {
     pub(crate) exchanges: Attempts,
     /// The last check of writes.
     pub(crate) writes: Writes,
+    /// The last check of the blob store.
+    pub(crate) storage: Storage,
 }

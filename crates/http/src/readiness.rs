@@ -3,6 +3,8 @@
 //! A full disk lets every write fail while reads work. Only a write shows that, so a small one is made when somebody asks,
 //! at most once in [`INTERVAL`].
 
+pub(crate) mod storage;
+
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};

@@ -70,6 +70,7 @@ pub(crate) struct App {
     pub(crate) duties: Duties,
     diffs: Arc<MirrorDiffs>,
     lfs: Arc<LfsHost>,
+    blobs: Arc<dyn Blobs>,
     /// The parts for running jobs; `None` on a machine without the worker role.
     worker: Option<WorkerParts>,
     provider: Option<Arc<dyn SignInProvider>>,
@@ -269,7 +270,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
     let folders = journeyman_lfs::Folders { scratch, repositories: settings.repositories.clone() };
     let lfs = LfsHost::new(Arc::clone(&blobs), folders, public_url.clone(), machine);
     let worker = if is_worker {
-        Some(worker_parts(&settings, &engine, &store, forges, blobs, mirrors, &public_url)?)
+        Some(worker_parts(&settings, &engine, &store, forges, Arc::clone(&blobs), mirrors, &public_url)?)
     } else {
         None
     };
@@ -286,6 +287,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         duties,
         diffs: Arc::new(diffs),
         lfs: Arc::new(lfs),
+        blobs,
         worker,
         provider,
         seal,
@@ -352,6 +354,7 @@ impl App {
             engine: self.engine.clone(),
             store: self.store.clone(),
             ids: Arc::new(Machine),
+            blobs: Arc::clone(&self.blobs),
             diffs: self.diffs.clone(),
             git: local.clone(),
             lfs: self.lfs.clone(),

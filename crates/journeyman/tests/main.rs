@@ -60,6 +60,7 @@ pub(crate) mod program {
     mod service;
     mod slack;
     mod slack_commands;
+    mod storage;
     mod submodules;
     mod templates;
     mod traces;

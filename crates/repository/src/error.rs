@@ -61,7 +61,9 @@ impl RepositoryError {
 
 impl From<BlobError> for RepositoryError {
     fn from(error: BlobError) -> Self {
-        let text = format!("{error}; nothing is lost: the work is stored when the blob store answers again (blob-url)");
+        let text = format!(
+            "the work continues when the blob store (blob-url) can be used again, and nothing is lost: {error}"
+        );
         Self::may_pass(ReasonCode::StorageUnavailable, text)
     }
 }

@@ -35,6 +35,10 @@ impl Blobs for OwnBlobs {
         Ok(())
     }
 
+    async fn check_writes(&self) -> Result<(), BlobError> {
+        Ok(())
+    }
+
     async fn get(&self, _: &str, _: &Path) -> Result<bool, BlobError> {
         Ok(false)
     }

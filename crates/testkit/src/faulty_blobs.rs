@@ -79,6 +79,14 @@ impl Blobs for FaultyBlobs {
         self.check(&[BlobFault::LostAnswers])
     }
 
+    async fn check_writes(&self) -> Result<(), BlobError> {
+        self.check(&[BlobFault::Writes, BlobFault::WritesAfterTaking, BlobFault::LostAnswers])?;
+        if self.check(&[BlobFault::EndlessWrites]).is_err() {
+            std::future::pending::<()>().await;
+        }
+        self.inner.check_writes().await
+    }
+
     async fn get(&self, key: &str, file: &Path) -> Result<bool, BlobError> {
         self.check(&[BlobFault::Reads])?;
         self.inner.get(key, file).await

@@ -5,6 +5,7 @@
 
 mod base_comparisons;
 mod blobs;
+mod bucket;
 pub mod code_host;
 mod collector;
 mod endpoints;
@@ -29,6 +30,7 @@ mod world;
 
 pub use base_comparisons::FakeComparisons;
 pub use blobs::MemoryBlobs;
+pub use bucket::{BucketFault, BucketServer};
 pub use collector::{Collector, ExportedSpan};
 pub use endpoints::FakeEndpoints;
 pub use failing_disk::FailingDisk;

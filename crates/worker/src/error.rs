@@ -118,7 +118,8 @@ impl From<SandboxError> for RunError {
 
 /// Returns the error for a blob store that cannot be read or written.
 pub(crate) fn storage_unavailable(detail: &str) -> RunError {
-    let text = format!("{detail}; nothing is lost: the work is stored when the blob store answers again (blob-url)");
+    let text =
+        format!("the work continues when the blob store (blob-url) can be used again, and nothing is lost: {detail}");
     RunError::may_pass(ReasonCode::StorageUnavailable, text)
 }
 

@@ -181,7 +181,7 @@ impl Run<'_> {
             let at = self.assignment.reporter.now();
             let data = checkout::event_data(&[Missing::turn()]).unwrap_or_default();
             let lost = TranscriptEntry { kind: TranscriptKind::CheckoutIncomplete, data, at };
-            self.report(Report::Transcript(vec![lost])).await?;
+            self.assignment.reporter.transcript(vec![lost]).await?;
         }
         Ok(None)
     }
@@ -200,7 +200,7 @@ impl Run<'_> {
         let data = json!({ "cause": "unresolved_conflicts", "continuation": 1, "most": 1 });
         let at = self.assignment.reporter.now();
         let continued = TranscriptEntry { kind: TranscriptKind::Continued, data, at };
-        self.report(Report::Transcript(vec![continued])).await?;
+        self.assignment.reporter.transcript(vec![continued]).await?;
         let next = self.prompt(begun, Some((&unfinished.prompt(), &turn))).await?;
         let collected = self.collect(job, begun, &next).await?;
         Ok((next, collected))

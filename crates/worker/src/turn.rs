@@ -76,8 +76,8 @@ pub(crate) async fn turn(context: &TurnContext<'_>, idle: Option<Agent>) -> Resu
         _ => None,
     };
     let ended = async { Ok::<_, RunError>(agent.end().await) };
-    let last_output =
-        deadline::within(deadline::END, "waiting for the killed processes of the agent to exit", ended).await?;
+    let time = if result.is_ok() { deadline::END_OF_TURN } else { deadline::END };
+    let last_output = deadline::within(time, "waiting for the killed processes of the agent to exit", ended).await?;
     result.map(|turn| (turn, None)).map_err(|error| failure::explain(error, exit, &last_output))
 }
 

@@ -1,11 +1,20 @@
 //! The providers of object stores, each behind a feature of this crate.
 
 use std::sync::Arc;
+#[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
+use std::time::Duration;
 
 use object_store::{ObjectStore, ObjectStoreScheme};
 use url::Url;
 
 use super::BucketError;
+
+/// Returns how often a request is repeated. The caller of a blob store waits and tries again too, and tells why, so the
+/// repetitions only bridge errors that pass at once.
+#[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
+fn retry() -> object_store::RetryConfig {
+    object_store::RetryConfig { max_retries: 4, retry_timeout: Duration::from_secs(20), ..Default::default() }
+}
 
 /// Opens the object store of a URL.
 #[cfg_attr(
@@ -21,7 +30,10 @@ pub(super) fn open(
     #[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
     macro_rules! build {
         ($builder:ty) => {{
-            let builder = <$builder>::new().with_url(url.to_string()).with_http_connector(super::connector::Connector);
+            let builder = <$builder>::new()
+                .with_url(url.to_string())
+                .with_http_connector(super::connector::Connector)
+                .with_retry(retry());
             let builder =
                 options.into_iter().fold(builder, |builder, (name, value)| match name.to_ascii_lowercase().parse() {
                     Ok(key) => builder.with_config(key, value),

@@ -42,6 +42,9 @@ pub trait Blobs: Send + Sync {
     /// Stores the content of `file` and removes `file`. When this returns, the blob survives a power failure.
     async fn put(&self, key: &str, file: &Path) -> Result<(), BlobError>;
 
+    /// Checks whether blobs can be written now: writes a few bytes, as durably as a blob. Nothing of it is listed.
+    async fn check_writes(&self) -> Result<(), BlobError>;
+
     /// Writes the content of a blob to `file`. Returns false if there is no such blob.
     async fn get(&self, key: &str, file: &Path) -> Result<bool, BlobError>;
 

@@ -17,6 +17,7 @@ use crate::extract::Administrator;
 use crate::metrics::Counts;
 use crate::openapi::errors;
 use crate::readiness::Readiness;
+use crate::readiness::storage::StorageState;
 use crate::wire::system::System;
 
 /// Returns the routes that need no key; `document` is the OpenAPI document.
@@ -42,7 +43,8 @@ async fn healthz() -> Json<serde_json::Value> {
 
 /// Returns whether the service is ready: the store answers and can write, and on a machine that carries out jobs, sandboxes
 /// can be created. The response also describes the sandbox, once it was checked, and the disk with the workspaces: while
-/// its free space is below the reserve, the machine claims no run.
+/// its free space is below the reserve, the machine claims no run. While the blob store cannot be written, the status is
+/// `degraded`: requests are handled, and the work of agents waits.
 async fn readyz(State(app): State<App>) -> Result<Json<Value>, Response> {
     let state = Readiness::of(&app).await;
     if let Some(error) = state.refusal() {
@@ -65,8 +67,12 @@ async fn readyz(State(app): State<App>) -> Result<Json<Value>, Response> {
         json!({"freeBytes": space.free_bytes, "reserveBytes": space.reserve_bytes, "enough": space.is_enough()})
     });
     let [reads, writes] = state.fields();
-    let ready = json!({"status": "ready", "reads": reads, "writes": writes, "sandbox": sandbox, "disk": disk});
-    Ok(Json(ready))
+    let storage = StorageState::of(&app).await;
+    let status = if storage.fails() { "degraded" } else { "ready" };
+    let storage = storage.field();
+    Ok(Json(json!({
+        "status": status, "reads": reads, "writes": writes, "storage": storage, "sandbox": sandbox, "disk": disk,
+    })))
 }
 
 /// Returns whether the service can answer requests that only read: the store answers. The response also shows whether it

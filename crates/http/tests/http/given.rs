@@ -37,7 +37,9 @@ use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::PasswordHash;
 use journeyman_http::{Services, Settings, router};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{FakeComparisons, FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds as _, World};
+use journeyman_testkit::{
+    FakeComparisons, FakeEndpoints, FakeForges, FakeHosts, FakeTokens, FaultyBlobs, MemoryBlobs, Seeds as _, World,
+};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -245,6 +247,7 @@ pub(crate) struct Service {
     pub(crate) engine: Engine,
     pub(crate) world: Arc<World>,
     pub(crate) machine: Arc<FakeMachine>,
+    pub(crate) blobs: Arc<FaultyBlobs>,
     pub(crate) endpoints: Arc<FakeEndpoints>,
     pub(crate) comparisons: FakeComparisons,
     pub(crate) cases: UseCases,
@@ -315,11 +318,13 @@ pub(crate) async fn service() -> Service {
         message_per_hour: 100,
     });
     let deliverer = cases.deliverer(world.clone());
+    let blobs = Arc::new(FaultyBlobs::new(Arc::new(MemoryBlobs::new(world.clone()))));
     let services = Services {
         cases: cases.clone(),
         engine: engine.clone(),
         store: store.clone(),
         ids: world.clone(),
+        blobs: blobs.clone(),
         diffs: repository.clone(),
         git: repository.clone(),
         lfs: repository.clone(),
@@ -352,6 +357,7 @@ pub(crate) async fn service() -> Service {
         engine,
         world,
         machine,
+        blobs,
         endpoints,
         comparisons,
         cases,

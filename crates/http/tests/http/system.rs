@@ -7,6 +7,7 @@ use std::time::Duration;
 use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_http::document;
+use journeyman_testkit::BlobFault;
 use serde_json::{Value, json};
 
 use super::given::service;
@@ -166,6 +167,33 @@ async fn a_machine_that_cannot_create_a_sandbox_is_healthy_but_not_ready() {
     assert_eq!(service.get("/healthz").await.status.as_u16(), 200, "a restart would not help");
     service.machine.is_away.store(false, Ordering::SeqCst);
     assert_eq!(service.get("/readyz").await.status.as_u16(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_whose_blob_store_fails_handles_requests_and_says_so() {
+    let service = service().await;
+    let ready = service.get("/readyz").await.json();
+    assert_eq!((&ready["status"], &ready["storage"]["ok"]), (&json!("ready"), &json!(true)), "{ready}");
+    // A check is made at intervals, and one that hangs is not waited for. The clock of the test is paused.
+    let until = async |status: &str| loop {
+        let answer = service.get("/readyz").await;
+        assert_eq!(answer.status.as_u16(), 200, "messages are accepted: {answer:?}");
+        if answer.json()["status"] == status {
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    for fault in [BlobFault::Writes, BlobFault::Everything, BlobFault::EndlessWrites] {
+        service.blobs.set(Some(fault));
+        let answer = until("degraded").await;
+        let storage = &answer.json()["storage"];
+        assert_eq!((&storage["ok"], &storage["code"]), (&json!(false), &json!("storage_unavailable")), "{answer:?}");
+        assert!(storage["checkedAt"].is_string() && !answer.text.contains("on request"), "{answer:?}");
+        assert!(storage["text"].as_str().unwrap().contains("cannot be written"), "{answer:?}");
+        service.blobs.set(None);
+        let answer = until("ready").await;
+        assert_eq!(answer.json()["storage"]["ok"], true, "{fault:?}: {answer:?}");
+    }
 }
 
 #[test]

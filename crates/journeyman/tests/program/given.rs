@@ -163,6 +163,12 @@ impl Site {
         Self::new(dir, self.key.clone(), &config)
     }
 
+    /// Replaces text of the configuration.
+    pub(crate) fn reconfigure(&mut self, from: &str, to: &str) {
+        self.config = self.config.replace(from, to);
+        std::fs::write(self.path("config.toml"), &self.config).unwrap();
+    }
+
     /// Creates a key, the project `shop`, and a commit in its repository.
     fn initialize(&mut self) {
         std::fs::write(self.path("config.toml"), &self.config).unwrap();

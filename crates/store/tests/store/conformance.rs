@@ -8,7 +8,7 @@ use journeyman_core::code_host::HostName;
 use journeyman_core::diff_stat::{CommitDiff, DiffStat, MessageDiff, TurnDiff};
 use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::{JobId, KeyId, ProjectId, Sha};
-use journeyman_core::job::command::{Outcome, Published, Report};
+use journeyman_core::job::command::{NextAttempt, Outcome, Published, Report};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
@@ -18,7 +18,7 @@ use journeyman_core::message::MessageStatus;
 use journeyman_core::model::Effort;
 use journeyman_core::model::budget::{Budgets, OverBudget, Refusal, Scope as Purse, Used};
 use journeyman_core::ports::{
-    AuditEntry, Cursor, JobCounts, JobFilter, NewReservation, PATIENCE, ReserveError, Retention, Sums, Swept,
+    AuditEntry, Cursor, GONE, JobCounts, JobFilter, NewReservation, PATIENCE, ReserveError, Retention, Sums, Swept,
     UpdateError,
 };
 use journeyman_core::project::{RepositoryIdentity, SecretValue};
@@ -26,6 +26,7 @@ use journeyman_core::pull::existing::ExistingPull;
 use journeyman_core::pull::{NewPull, PullEnding, PullState, PullText};
 use journeyman_core::run::{Reason, ReasonCode, RunStatus, Usage};
 use journeyman_core::time::{Clock, Timestamp};
+use journeyman_core::worker::{WorkerReport, WorkerState};
 use journeyman_testkit::{Seeds as _, within};
 use uuid::Uuid;
 
@@ -328,6 +329,52 @@ async fn a_follow_up_waits_briefly_for_the_worker_that_has_the_workspace() {
         fixture.world.advance(PATIENCE);
         let taken = fixture.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
         assert_eq!((taken.job.id, taken.job.preferred_worker), (id, Some(worker(2))), "{name}: worker 1 did not come");
+    }
+}
+
+#[tokio::test]
+async fn a_job_with_unrecorded_work_waits_for_its_worker_as_long_as_that_reports_itself() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let claimed = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        let begun = TurnBegun {
+            branch: "b".into(),
+            generation: 1,
+            base: sha('a'),
+            head: sha('a'),
+            pushed: None,
+            default_branch: None,
+        };
+        let reason = Reason::new(ReasonCode::StorageUnavailable, "away");
+        let (since, patience) = (fixture.world.now(), Duration::from_secs(24 * 3600));
+        let outcome = Outcome::Waiting { reason, since, patience, next: NextAttempt::Backoff(0) };
+        let reports = [
+            Report::TurnBegun(begun),
+            Report::Answered { answer: None, usage: Usage::default() },
+            Report::Finished { outcome, usage: Usage::default() },
+        ];
+        for report in reports {
+            fixture.engine.report(id, claimed.lease.token, report).await.unwrap();
+        }
+        let alive = async || {
+            let report = WorkerReport { id: worker(1), seen_at: fixture.world.now(), state: WorkerState::default() };
+            fixture.store.report_worker(report, Duration::from_secs(24 * 3600)).await.unwrap();
+        };
+        alive().await;
+        // Much longer than a job waits for a worker that only has the workspace.
+        fixture.world.advance(GONE - Duration::from_secs(1));
+        assert_eq!(fixture.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: worker 1 reports itself");
+        let own = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        assert_eq!(own.job.id, id, "{name}");
+        // The worker is lost during this run.
+        alive().await;
+        fixture.world.advance(LEASE + PATIENCE);
+        assert_eq!(fixture.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: it may start again");
+        fixture.world.advance(GONE);
+        let taken = fixture.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
+        assert_eq!(taken.job.id, id, "{name}: worker 1 is gone");
+        assert!(taken.job.has_unrecorded_work(), "{name}: worker 2 tells that the work is lost");
     }
 }
 

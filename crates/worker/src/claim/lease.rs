@@ -11,7 +11,7 @@ use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::job::event::TranscriptEntry;
 use journeyman_core::job::turn::Ending;
 use journeyman_core::job::{Job, Token};
-use journeyman_core::ports::{Store, UpdateError};
+use journeyman_core::ports::{Store, StoreError, UpdateError};
 use journeyman_core::run::{Reason, Usage};
 use journeyman_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -91,6 +91,25 @@ impl Reporter {
                     tokio::time::sleep(RETRY_PERIOD).await;
                 }
                 done => return done,
+            }
+        }
+    }
+
+    /// Adds entries to the log. While the store is unavailable, this waits until the lease is lost, because the turn would
+    /// have to be repeated without them. If it is not known whether they were stored, they are not sent twice: an entry
+    /// about a model call would be charged twice.
+    pub(crate) async fn transcript(&self, entries: Vec<TranscriptEntry>) -> Result<(), UpdateError> {
+        loop {
+            match self.report(Report::Transcript(entries.clone())).await {
+                Err(UpdateError::Store(StoreError::Unknown(detail))) => {
+                    tracing::warn!(job = %self.job, detail, "entries may be missing from the log of a job");
+                    return Ok(());
+                }
+                Err(UpdateError::Store(error)) if !self.signals.lost.is_cancelled() => {
+                    tracing::warn!(job = %self.job, %error, "entries of a log could not be stored; retrying");
+                    tokio::time::sleep(RETRY_PERIOD).await;
+                }
+                done => return done.map(drop),
             }
         }
     }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use journeyman_core::checkout::{self, Missing};
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ids::{JobId, Sha};
-use journeyman_core::job::command::{Published, Report};
+use journeyman_core::job::command::Published;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job};
@@ -211,7 +211,7 @@ impl Steps for HostSteps<'_> {
         missing.extend(self.show_upstream().await?);
         if let Some(data) = checkout::event_data(&missing) {
             let (kind, at) = (TranscriptKind::CheckoutIncomplete, self.assignment.reporter.now());
-            self.assignment.reporter.report(Report::Transcript(vec![TranscriptEntry { kind, data, at }])).await?;
+            self.assignment.reporter.transcript(vec![TranscriptEntry { kind, data, at }]).await?;
         }
         let notes = [self.conflicts(&begun).await, checkout::note(&missing)];
         let notes: Vec<String> = notes.into_iter().flatten().collect();
@@ -450,7 +450,7 @@ impl HostSteps<'_> {
         let events = [left_out_event(&collected.left_out, now), left_out_event(collected.replaced.as_slice(), now)];
         let events: Vec<TranscriptEntry> = events.into_iter().flatten().collect();
         if !events.is_empty() {
-            self.assignment.reporter.report_until_lost(vec![Report::Transcript(events)]).await?;
+            self.assignment.reporter.transcript(events).await?;
         }
         tree.left_out = collected.left_out;
         Ok(New { head: collected.head, commits: collected.commits, refused, unfinished: None })

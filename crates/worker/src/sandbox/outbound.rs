@@ -7,7 +7,6 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use journeyman_core::egress::Allowlist;
-use journeyman_core::job::command::Report;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::ports::{EgressDecision, Gate, Gateway, ModelCall, ModelProxy, UpdateError};
 use serde_json::{Value, json};
@@ -184,7 +183,7 @@ impl OutboundProxies {
             }
             let entries = entries(&mut lines, reporter);
             let calls: Vec<_> = entries.iter().filter(|entry| entry.model_call().is_some()).cloned().collect();
-            if let Err(error) = reporter.report(Report::Transcript(entries)).await {
+            if let Err(error) = reporter.transcript(entries).await {
                 self.unreported = calls;
                 return Err(error);
             }

@@ -4,7 +4,6 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use journeyman_core::job::command::Report;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::ports::UpdateError;
 use journeyman_core::time::Timestamp;
@@ -60,7 +59,7 @@ pub(super) async fn write_dropped(reporter: &Reporter, dropped: Vec<Update>) -> 
         buffer.add(reporter, &mut entries, update);
     }
     if !entries.is_empty() {
-        reporter.report(Report::Transcript(entries)).await?;
+        reporter.transcript(entries).await?;
     }
     Ok(())
 }
@@ -88,14 +87,14 @@ async fn write_all(
                 answer.note(entry);
                 tools.note(entry);
             }
-            reporter.report(Report::Transcript(entries)).await?;
+            reporter.transcript(entries).await?;
         }
     }
     let mut entries = Vec::new();
     buffer.end(reporter, &mut entries, reporter.now());
     if !entries.is_empty() {
         entries.iter().for_each(|entry| answer.note(entry));
-        reporter.report(Report::Transcript(entries)).await?;
+        reporter.transcript(entries).await?;
     }
     Ok(())
 }
