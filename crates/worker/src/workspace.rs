@@ -156,7 +156,7 @@ impl Workspace {
         if !answered.is_whole().await {
             return Ok(());
         }
-        sync_all([&self.folders()[..], &[self.root.clone()]].concat()).await?;
+        sync_all([&self.folders()[..], std::slice::from_ref(&self.root)].concat()).await?;
         answered.boot = None;
         marker.write(&self.marker_path()).await?;
         sync_all(vec![self.root.clone()]).await

@@ -456,13 +456,19 @@ class CreateKey(RequestModel):
     name: str
     """The name of the key, such as its purpose."""
     scopes: list[Scope] | None = None
-    """The operations that the key allows; by default, all."""
+    """The operations that the key allows; by default, those of the key that creates it."""
     projects: list[str] | None = None
     """The IDs of the projects for which the key may be used; by default, all projects."""
     expires_at: AwareDatetime | None = None
-    """The time from which the key is refused; by default, in 90 days. `null` means never."""
+    """
+    The time from which the key is refused; by default, in 90 days, but not after the key that creates it. `null` means
+    never, which a key that expires cannot give.
+    """
     allowed_ips: list[str] | None = None
-    """The IP addresses and networks from which the key may be used, such as `10.0.0.0/8`; by default, any."""
+    """
+    The IP addresses and networks from which the key may be used, such as `10.0.0.0/8`; by default, those of the key
+    that creates it.
+    """
 
 
 class CreateProject(RequestModel):
@@ -723,7 +729,7 @@ The error code, for programs. New codes may be added; the status gives the class
 - `expired_key`: The API key has expired.
 - `address_not_allowed`: The API key may not be used from this address.
 - `scope_missing`: The scope of the API key does not allow this.
-- `key_limited`: The operation needs an administrator, or an API key that is not limited to projects.
+- `key_limited`: The operation needs an administrator, or an API key with fewer limits.
 - `foreign_origin`: A browser sent this request from another origin.
 - `invalid_signature`: The signature of a webhook is missing or wrong, or no secret is set.
 - `not_found`: The path is unknown.
@@ -1073,7 +1079,7 @@ class EventChangesLeftOutData(Model):
 
 
 class EventCheckoutIncomplete(Model):
-    """The working tree of the turn lacks something that the repository or an earlier turn has: the content of a file in Git LFS, a file that was left out of an earlier commit, a submodule, or the newest commit of the branch that the work is merged into."""
+    """The working tree of the turn lacks something that the repository or an earlier turn has: the content of a file in Git LFS, a file that was left out of an earlier commit, a submodule, the newest commit of the branch that the work is merged into, or the work of a turn that was lost before it was recorded."""
 
     seq: int
     """The sequence number: 1 for the job's first event, without gaps."""
@@ -1098,7 +1104,7 @@ class EventCheckoutIncompleteData(Model):
 
 class EventCheckoutIncompleteDataEntry(Model):
     path: str
-    kind: Literal["file", "submodule", "base"]
+    kind: Literal["file", "submodule", "base", "turn"]
     reason: str
     detail: str
 
@@ -1965,10 +1971,13 @@ class KeyList(Model):
 
 
 class LeftOut(Model):
-    """A changed file or folder that no commit has."""
+    """A changed file or folder, or commits of the agent, that were not published."""
 
     path: str
-    """The path in the repository. Bytes that are not UTF-8 are written as `\\xNN`, with two hexadecimal digits."""
+    """
+    The path in the repository; for commits, the name of the ref that leads to them, or the ID of the last one. Bytes that
+    are not UTF-8 are written as `\\xNN`, with two hexadecimal digits.
+    """
     reason: LeftOutReason
     detail: str
     """The reason in words, and what to do about it."""
@@ -1994,6 +2003,10 @@ LeftOutReason = TypeAliasType(
         "submodule_settings",
         "lfs_content",
         "refused_by_git",
+        "other_commits",
+        "tag",
+        "replaced_commits",
+        "rewritten_history",
     ],
 )
 """The reason why a change was left out. Later versions may add reasons."""
@@ -2123,7 +2136,7 @@ class Message(Model):
     answer: str | None
     """The final text of the agent's turn, at most 100,000 characters; `null` if the turn has not ended or has no text."""
     left_out: list[LeftOut]
-    """What the turn changed, but no commit has, with the reasons; at most 100 paths."""
+    """What the turn changed or committed, but the published commits do not have, with the reasons; at most 100 paths."""
     left_out_more: int
     """The number of further paths that were left out."""
     carried_over: str | None
@@ -2311,7 +2324,7 @@ class ProjectEvent(Model):
     """An event of a project, for integrations. Webhooks have the same body without the ID."""
 
     id: str
-    """The position in the feed, which is also a cursor. Later events have larger numbers."""
+    """The position in the feed. Later events have larger numbers. It is also a cursor, until the server is restored."""
     type: ProjectEventType
     timestamp: AwareDatetime
     """The time of the event."""

@@ -249,13 +249,19 @@ class CreateKey(TypedDict):
     name: str
     """The name of the key, such as its purpose."""
     scopes: NotRequired[list[Scope]]
-    """The operations that the key allows; by default, all."""
+    """The operations that the key allows; by default, those of the key that creates it."""
     projects: NotRequired[list[str]]
     """The IDs of the projects for which the key may be used; by default, all projects."""
     expires_at: NotRequired[datetime | None]
-    """The time from which the key is refused; by default, in 90 days. `null` means never."""
+    """
+    The time from which the key is refused; by default, in 90 days, but not after the key that creates it. `null` means
+    never, which a key that expires cannot give.
+    """
     allowed_ips: NotRequired[list[str]]
-    """The IP addresses and networks from which the key may be used, such as `10.0.0.0/8`; by default, any."""
+    """
+    The IP addresses and networks from which the key may be used, such as `10.0.0.0/8`; by default, those of the key
+    that creates it.
+    """
 
 
 class CreateProject(TypedDict):

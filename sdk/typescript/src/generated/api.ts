@@ -795,7 +795,8 @@ export interface paths {
         /**
          * Create a key
          * @description Only this response contains the secret: the server stores a hash of it. A repetition with the same idempotency key
-         *     returns the same secret for 24 hours.
+         *     returns the same secret for 24 hours. A key cannot create one that allows more than itself, and the new key ends when
+         *     the key that has created it ends.
          */
         post: operations["createKey"];
         delete?: never;
@@ -1988,16 +1989,20 @@ export interface components {
         CreateKey: {
             /** @description The name of the key, such as its purpose. */
             name: string;
-            /** @description The operations that the key allows; by default, all. */
+            /** @description The operations that the key allows; by default, those of the key that creates it. */
             scopes?: components["schemas"]["Scope"][];
             /** @description The IDs of the projects for which the key may be used; by default, all projects. */
             projects?: string[];
             /**
              * Format: date-time
-             * @description The time from which the key is refused; by default, in 90 days. `null` means never.
+             * @description The time from which the key is refused; by default, in 90 days, but not after the key that creates it. `null` means
+             *     never, which a key that expires cannot give.
              */
             expiresAt?: string | null;
-            /** @description The IP addresses and networks from which the key may be used, such as `10.0.0.0/8`; by default, any. */
+            /**
+             * @description The IP addresses and networks from which the key may be used, such as `10.0.0.0/8`; by default, those of the key
+             *     that creates it.
+             */
             allowedIps?: string[];
         };
         /** @description A project to create; all fields except `id` and `repository` have defaults. */
@@ -2179,7 +2184,7 @@ export interface components {
          *     - `expired_key`: The API key has expired.
          *     - `address_not_allowed`: The API key may not be used from this address.
          *     - `scope_missing`: The scope of the API key does not allow this.
-         *     - `key_limited`: The operation needs an administrator, or an API key that is not limited to projects.
+         *     - `key_limited`: The operation needs an administrator, or an API key with fewer limits.
          *     - `foreign_origin`: A browser sent this request from another origin.
          *     - `invalid_signature`: The signature of a webhook is missing or wrong, or no secret is set.
          *     - `not_found`: The path is unknown.
@@ -2582,7 +2587,7 @@ export interface components {
                 toolCallId?: string | null;
             };
         };
-        /** @description The working tree of the turn lacks something that the repository or an earlier turn has: the content of a file in Git LFS, a file that was left out of an earlier commit, a submodule, or the newest commit of the branch that the work is merged into. */
+        /** @description The working tree of the turn lacks something that the repository or an earlier turn has: the content of a file in Git LFS, a file that was left out of an earlier commit, a submodule, the newest commit of the branch that the work is merged into, or the work of a turn that was lost before it was recorded. */
         EventCheckoutIncomplete: {
             /**
              * Format: int64
@@ -2602,7 +2607,7 @@ export interface components {
                 entries?: {
                     path: string;
                     /** @enum {string} */
-                    kind: "file" | "submodule" | "base";
+                    kind: "file" | "submodule" | "base" | "turn";
                     reason: string;
                     detail: string;
                 }[];
@@ -3592,10 +3597,11 @@ export interface components {
             /** @description The value of `cursor` for the next page; `null` on the last page. */
             nextCursor: string | null;
         };
-        /** @description A changed file or folder that no commit has. */
+        /** @description A changed file or folder, or commits of the agent, that were not published. */
         LeftOut: {
             /**
-             * @description The path in the repository. Bytes that are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
+             * @description The path in the repository; for commits, the name of the ref that leads to them, or the ID of the last one. Bytes that
+             *     are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
              * @example vendor/lib
              */
             path: string;
@@ -3615,7 +3621,7 @@ export interface components {
          * @description The reason why a change was left out. Later versions may add reasons.
          * @enum {string}
          */
-        LeftOutReason: "repository_inside" | "submodule" | "submodule_commit" | "unreadable" | "special" | "too_large" | "marked_local" | "not_encodable" | "path_too_long" | "submodule_settings" | "lfs_content" | "refused_by_git";
+        LeftOutReason: "repository_inside" | "submodule" | "submodule_commit" | "unreadable" | "special" | "too_large" | "marked_local" | "not_encodable" | "path_too_long" | "submodule_settings" | "lfs_content" | "refused_by_git" | "other_commits" | "tag" | "replaced_commits" | "rewritten_history";
         /**
          * @description The treatment of files in Git LFS.
          * @enum {string}
@@ -3813,7 +3819,7 @@ export interface components {
             publishedWith: string | null;
             /** @description The final text of the agent's turn, at most 100,000 characters; `null` if the turn has not ended or has no text. */
             answer: string | null;
-            /** @description What the turn changed, but no commit has, with the reasons; at most 100 paths. */
+            /** @description What the turn changed or committed, but the published commits do not have, with the reasons; at most 100 paths. */
             leftOut: components["schemas"]["LeftOut"][];
             /**
              * Format: int64
@@ -4019,7 +4025,7 @@ export interface components {
         /** @description An event of a project, for integrations. Webhooks have the same body without the ID. */
         ProjectEvent: {
             /**
-             * @description The position in the feed, which is also a cursor. Later events have larger numbers.
+             * @description The position in the feed. Later events have larger numbers. It is also a cursor, until the server is restored.
              * @example 4711
              */
             id: string;
@@ -6286,8 +6292,8 @@ export interface operations {
                 /** @description The maximum number of events on the page; by default, 100. */
                 limit?: number;
                 /**
-                 * @description The `nextCursor` of the previous page, or the ID of an event: returns the events after it. Without a cursor, the
-                 *     page begins with the oldest stored event.
+                 * @description The `nextCursor` of the previous page, or the `id` of a server-sent event: returns the events after it. Without a
+                 *     cursor, the page begins with the oldest stored event.
                  */
                 cursor?: string;
             };
@@ -6361,8 +6367,8 @@ export interface operations {
                 /** @description The maximum number of events on the page; by default, 100. */
                 limit?: number;
                 /**
-                 * @description The `nextCursor` of the previous page, or the ID of an event: returns the events after it. Without a cursor, the
-                 *     page begins with the oldest stored event.
+                 * @description The `nextCursor` of the previous page, or the `id` of a server-sent event: returns the events after it. Without a
+                 *     cursor, the page begins with the oldest stored event.
                  */
                 cursor?: string;
             };
@@ -6431,7 +6437,7 @@ export interface operations {
                  */
                 type?: string[];
                 /**
-                 * @description The `nextCursor` of a page, or the ID of an event: the stream begins after it. The header `Last-Event-ID` takes
+                 * @description The `nextCursor` of a page, or the `id` of a server-sent event: the stream begins after it. The header `Last-Event-ID` takes
                  *     precedence. Without either, the stream begins with the next event.
                  */
                 cursor?: string;
@@ -6476,7 +6482,7 @@ export interface operations {
                  */
                 type?: string[];
                 /**
-                 * @description The `nextCursor` of a page, or the ID of an event: the stream begins after it. The header `Last-Event-ID` takes
+                 * @description The `nextCursor` of a page, or the `id` of a server-sent event: the stream begins after it. The header `Last-Event-ID` takes
                  *     precedence. Without either, the stream begins with the next event.
                  */
                 cursor?: string;

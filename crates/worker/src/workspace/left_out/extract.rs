@@ -139,9 +139,8 @@ fn is_of_ref(path: &Path) -> bool {
     let is_in = |folder: &str| path.strip_prefix(folder).is_ok_and(|rest| rest.file_name().is_some());
     let is_pack = || {
         let name = path.strip_prefix(PACKS).ok().and_then(Path::to_str).and_then(|name| name.strip_prefix("pack-"));
-        name.and_then(|name| name.split_once('.')).is_some_and(|(hash, end)| {
-            hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && PACK_FILES.iter().any(|file| *file == end)
-        })
+        name.and_then(|name| name.split_once('.'))
+            .is_some_and(|(hash, end)| hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && PACK_FILES.contains(&end))
     };
     is_normal
         && path.components().count() <= DEPTH
