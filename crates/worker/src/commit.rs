@@ -185,7 +185,7 @@ async fn commit(context: &CommitContext<'_>, trees: Trees<'_>) -> Result<Work, R
             {
                 tracing::warn!(job = %context.job.id, %error, "the agent's commits are replaced by one of the service");
                 task.take_commits = false;
-                attempts.replaced = attempts.own.take().map(|own| (own, error));
+                attempts.replaced = Some((attempts.own.take(), error));
             }
             Err(error) => return Err(error),
         }
@@ -271,8 +271,9 @@ struct Attempts {
     refused: BTreeSet<PathBuf>,
     /// The agent's newest commit that is taken, once it is known.
     own: Option<Sha>,
-    /// The agent's newest commit, if its commits were refused, and the error.
-    replaced: Option<(Sha, RunError)>,
+    /// The agent's newest commit, if its commits were refused, and the error. The commit is not known if git could not even
+    /// begin with it.
+    replaced: Option<(Option<Sha>, RunError)>,
     /// True if the commits may have pointers to objects of Git LFS.
     has_objects: bool,
 }
@@ -289,8 +290,9 @@ impl Attempts {
     /// Returns which commits of the agent are replaced by one of the service.
     fn replaced(&self, committer: &Committer<'_>) -> Option<LeftOut> {
         let refused = self.replaced.as_ref().map(|(own, _)| (own.clone(), LeftOutReason::ReplacedCommits));
-        let (own, reason) = refused.or_else(|| committer.replaced.clone())?;
-        Some(LeftOut { path: own.to_string(), reason, is_kept: false })
+        let (own, reason) = refused.or_else(|| committer.replaced.clone().map(|(own, reason)| (Some(own), reason)))?;
+        let path = own.map_or_else(|| unpublished::REPOSITORY.to_owned(), String::from);
+        Some(LeftOut { path, reason, is_kept: false })
     }
 }
 

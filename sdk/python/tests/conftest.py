@@ -68,7 +68,7 @@ class Server:
                 text=True,
             )
         self.url = self._read_url()
-        self.key = self.command("key", "create", "--name=tests", "--expires=7days")
+        self.key = self.command("key", "create", "--name=tests", "--expires=never")
 
     def _read_url(self) -> str:
         assert self.process.stdout is not None

@@ -17,6 +17,9 @@ use crate::workspace::beneath::{open_beneath, open_folder};
 use crate::workspace::left_out::{HeldBack, PACK_FILES, PACKS, STASH, STASH_LOG};
 use crate::workspace::scan::TreeScan;
 
+/// What is told in place of a commit that is not known.
+pub(super) const REPOSITORY: &str = ".git";
+
 /// The file in which git records what was checked out (gitrepository-layout(5)).
 const REFLOG: &str = ".git/logs/HEAD";
 
@@ -159,7 +162,7 @@ fn reason(other: &OtherRef, missing: Option<u64>) -> Option<LeftOutReason> {
 pub(super) async fn unusable(tree: &Path, begun: &Sha) -> Result<Option<LeftOut>, RunError> {
     let path = tree.to_owned();
     let head = tokio::task::spawn_blocking(move || head_of(&path)).await.map_err(std::io::Error::other)?;
-    let told = LeftOut { path: ".git".to_owned(), reason: LeftOutReason::ReplacedCommits, is_kept: false };
+    let told = LeftOut { path: REPOSITORY.to_owned(), reason: LeftOutReason::ReplacedCommits, is_kept: false };
     Ok(head.is_none_or(|head| head != begun.as_str()).then_some(told))
 }
 
