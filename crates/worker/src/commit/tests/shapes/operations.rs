@@ -154,6 +154,7 @@ const SHAPES: &[Shape] = &[
         agent: "echo 3 > a; git commit -qam own; o=$(git rev-parse HEAD:a); rm -f .git/objects/$(echo $o | sed 's,..,&/,'); \
                 o=$(git rev-parse HEAD^{tree}); f=.git/objects/$(echo $o | sed 's,..,&/,'); chmod +w $f; echo x > $f; echo 3 > b",
         published: &[r"M 100644 a | 3\n", r"M 100644 b | 3\n"],
+        replaced: Some(LeftOutReason::ReplacedCommits),
         ..PLAIN
     },
     Shape {
