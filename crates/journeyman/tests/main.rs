@@ -77,6 +77,7 @@ mod whole {
     mod given;
     mod idle_agents;
     mod results;
+    mod sandbox;
     mod storage;
     mod takeover;
 }

@@ -206,8 +206,8 @@ impl Run<'_> {
         Ok((next, collected))
     }
 
-    /// Prompts the agent, and records the end of its turn before anything else can fail. With `more`, continues an
-    /// earlier turn with a prompt.
+    /// Prompts the agent, and records the end of its turn before anything else can fail: also before the agent is
+    /// stopped. With `more`, continues an earlier turn with a prompt.
     async fn prompt(&self, begun: &TurnBegun, more: Option<(&str, &Turn)>) -> Result<Turn, RunError> {
         self.assignment.reach(Stage::Prompting);
         let next = self.steps.prompt(more.map(|(text, _)| text)).instrument(step("prompt")).await?;
@@ -216,6 +216,7 @@ impl Run<'_> {
             self.assignment.reach(Stage::Answered);
             self.answered(&turn).await?;
         }
+        self.steps.stop_agent(&turn).instrument(step("stop_agent")).await?;
         Ok(turn)
     }
 

@@ -45,7 +45,7 @@ const FAULT_TIME: Duration = Duration::from_secs(400);
 const SETTLE_TIME: Duration = Duration::from_secs(3600);
 
 /// The points at which machines crash.
-const CRASH_POINTS: [&str; 29] = [
+const CRASH_POINTS: [&str; 30] = [
     "after a claim",
     "after a pull request was opened",
     "after a push",
@@ -66,6 +66,7 @@ const CRASH_POINTS: [&str; 29] = [
     "before a write",
     "before old blobs are removed",
     "before the agent is prompted",
+    "before the agent is stopped",
     "before the answer is kept",
     "before the status of a commit is set",
     "before the turn is collected",

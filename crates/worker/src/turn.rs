@@ -20,6 +20,7 @@ use journeyman_core::ports::Gateway;
 use journeyman_core::run::ReasonCode;
 
 use crate::claim::deadline;
+use crate::claim::lease::Signals;
 use crate::error::RunError;
 use crate::sandbox::disk_limit::is_for_the_disk;
 
@@ -27,9 +28,9 @@ use self::agent::Agent;
 use self::context::{Turn, TurnContext};
 use self::launch::Launch;
 
-/// Carries out the message with the idle agent, if it can continue, or with a new one. After a successful turn, returns
-/// the agent too, paused.
-pub(crate) async fn turn(context: &TurnContext<'_>, idle: Option<Agent>) -> Result<(Turn, Option<Agent>), RunError> {
+/// Carries out the message with the idle agent, if it can continue, or with a new one. Returns the agent too, which the
+/// caller stops ([`stop`]). An agent whose turn failed was ended.
+pub(crate) async fn turn(context: &TurnContext<'_>, idle: Option<Agent>) -> Result<(Turn, Agent), RunError> {
     let spec = launch::spec(context)?;
     launch::check_permissions(context, &spec)?;
     let route = models::route(context.gateway, context.job(), &spec, context.keys)?;
@@ -63,22 +64,51 @@ pub(crate) async fn turn(context: &TurnContext<'_>, idle: Option<Agent>) -> Resu
             () = context.signals().shutdown.cancelled() => {}
         }
     }
-    if result.as_ref().is_ok_and(|turn| !turn.is_stopped()) && context.keeps_agents {
-        // Git and the archiver are about to read what the agent has written; a paused agent cannot exchange it
-        // meanwhile.
-        agent.proxies.suspend();
-        if agent.process.pause().await {
-            return result.map(|turn| (turn, Some(agent)));
+    match result {
+        Ok(turn) => {
+            // What the agent still does cannot be charged to the turn, and reaches nothing.
+            agent.proxies.suspend();
+            Ok((turn, agent))
+        }
+        Err(error) => {
+            let exit = match failure::is_unexplained(&error) {
+                true => failure::exit_of(&mut *agent.process, &error).await,
+                false => None,
+            };
+            let ended = async { Ok::<_, RunError>(agent.end().await) };
+            let waited = "waiting for the killed processes of the agent to exit";
+            let last_output = deadline::within(deadline::END, waited, ended).await?;
+            Err(failure::explain(error, exit, &last_output))
         }
     }
-    let exit = match &result {
-        Err(error) if failure::is_unexplained(error) => failure::exit_of(&mut *agent.process, error).await,
-        _ => None,
+}
+
+/// Stops an agent after its turn: pauses it for a follow-up and returns it, or ends it with everything that it started.
+/// Git and the archiver are about to read what the agent has written, which it cannot change after this.
+///
+/// # Errors
+/// The killed processes do not exit, for example because a container engine does not answer; or the lease was lost.
+pub(crate) async fn stop(mut agent: Agent, keep: bool, signals: &Signals) -> Result<Option<Agent>, RunError> {
+    let stopped = async {
+        if keep && agent.process.pause().await {
+            return Some(agent);
+        }
+        agent.end().await;
+        None
     };
-    let ended = async { Ok::<_, RunError>(agent.end().await) };
-    let time = if result.is_ok() { deadline::END_OF_TURN } else { deadline::END };
-    let last_output = deadline::within(time, "waiting for the killed processes of the agent to exit", ended).await?;
-    result.map(|turn| (turn, None)).map_err(|error| failure::explain(error, exit, &last_output))
+    in_time(stopped, signals).await
+}
+
+/// Waits for the end of an agent, as long as the run may.
+async fn in_time<T>(stopped: impl Future<Output = T>, signals: &Signals) -> Result<T, RunError> {
+    tokio::select! {
+        () = signals.lost.cancelled() => Err(RunError::LeaseLost),
+        stopped = tokio::time::timeout(deadline::END_OF_TURN, stopped) => stopped.map_err(|_| {
+            let seconds = deadline::END_OF_TURN.as_secs();
+            let text = format!("the processes of the agent did not end within {seconds} seconds after its turn");
+            RunError::may_pass(ReasonCode::SandboxUnavailable, text)
+        }),
+    }
 }
 
 /// Returns the idle agent if it runs as the launch wants it to and can continue; otherwise ends it.
@@ -90,4 +120,22 @@ async fn reuse(idle: Option<Agent>, launch: &Launch, gateway: &dyn Gateway) -> O
     }
     agent.end().await;
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_does_not_end_makes_the_message_wait() {
+        let [stop, lost, shutdown] = std::array::from_fn(|_| CancellationToken::new());
+        let signals = Signals { stop, lost, shutdown };
+        let endless = || std::future::pending::<()>();
+        let Err(RunError::Failed { reason, retry }) = in_time(endless(), &signals).await else { panic!("no end") };
+        assert!(retry && reason.code == ReasonCode::SandboxUnavailable, "{}", reason.text);
+        signals.lost.cancel();
+        assert!(matches!(in_time(endless(), &signals).await, Err(RunError::LeaseLost)));
+    }
 }

@@ -13,7 +13,7 @@ use journeyman_core::ids::{JobId, WorkerId};
 use journeyman_core::job::{Job, JobState, JobStatus};
 use journeyman_core::message::{DeliveryMode, Message, Origin};
 use journeyman_core::ports::{
-    Blobs, Forges, Guarantee, JobStore, Layout, PullStore, Sandbox, SandboxError, Spawn, Spawned, Store,
+    Blobs, Forges, JobStore, PullStore, Store,
 };
 use journeyman_core::project::{DEFAULT_AGENT, Project, Settings};
 use journeyman_core::run::{ReasonCode, Run};
@@ -25,7 +25,6 @@ use journeyman_lfs::Lfs;
 use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
-use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, CommonSettings, UserRange};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::{FaultyBlobs, PATIENCE, Seeds as _, Tapped, World};
 use journeyman_worker::{ContainmentCheck, Host, IdleAgentLimits, Limits, Resources, Worker};
@@ -33,9 +32,10 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::crashing::{CrashingForges, CrashingMachine, Moment};
+use super::sandbox::SharingSandbox;
 use crate::binary::program;
 
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Limits for idle agents, with the time that is the default of the service.
 const IDLE_AGENTS: IdleAgentLimits = IdleAgentLimits { agents: 2, time: Duration::from_secs(300) };
@@ -159,7 +159,7 @@ fn machine(
         flush_millis: 0,
     };
     let models = Models::new(ModelSettings::default(), store.clone(), world.clone());
-    let sandbox = Arc::new(SharingSandbox { inner: sandbox(&data), shared_dir });
+    let sandbox = Arc::new(SharingSandbox::new(&data, shared_dir));
     let mirrors = Arc::new(Mirrors::new(git.clone(), data.join("mirrors")));
     let diffs = MirrorDiffs::new(Arc::clone(&forges), Arc::clone(&blobs), Arc::clone(&mirrors), &data);
     let host = Host::new(Resources {
@@ -180,73 +180,6 @@ fn machine(
         disk_reserve: None,
     });
     (Arc::new(host), diffs)
-}
-
-/// A sandbox in which programs can also write to a folder that they share with the test.
-struct SharingSandbox {
-    inner: Bubblewrap,
-    shared_dir: PathBuf,
-}
-
-#[async_trait::async_trait]
-impl Sandbox for SharingSandbox {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    async fn probe(&self) -> Vec<Guarantee> {
-        self.inner.probe().await
-    }
-
-    fn layout(&self, workspace: &Path, home: &Path) -> Layout {
-        self.inner.layout(workspace, home)
-    }
-
-    fn search_path(&self, host: &str) -> String {
-        self.inner.search_path(host)
-    }
-
-    fn has_own_network(&self) -> bool {
-        self.inner.has_own_network()
-    }
-
-    async fn adopt(&self, folders: &[PathBuf]) -> Result<(), SandboxError> {
-        self.inner.adopt(folders).await
-    }
-
-    async fn disk_usage(&self, workspace: &Path) -> Option<u64> {
-        self.inner.disk_usage(workspace).await
-    }
-
-    async fn spawn(&self, mut spawn: Spawn) -> Result<Spawned, SandboxError> {
-        spawn.writable.push(self.shared_dir.clone());
-        self.inner.spawn(spawn).await
-    }
-}
-
-/// Returns the sandbox of a machine with a data directory.
-fn sandbox(data: &Path) -> Bubblewrap {
-    let users = UserRange::default();
-    let roots = vec![data.join("workspaces"), data.join("spares")];
-    for dir in roots.iter().map(PathBuf::as_path).chain([data]) {
-        std::fs::create_dir_all(dir).unwrap();
-        std::fs::set_permissions(dir, Permissions::from_mode(0o711)).unwrap();
-    }
-    let settings = BubblewrapSettings {
-        program: "bwrap".into(),
-        path: PATH.to_owned(),
-        shim: program().into(),
-        own_program: program().into(),
-        common: CommonSettings {
-            readable: Vec::new(),
-            folder: data.join("sandbox"),
-            renew: true,
-            roots,
-            users,
-            name: format!("test{}", data.display().to_string().replace('/', "-")),
-        },
-    };
-    Bubblewrap::new(settings).unwrap()
 }
 
 impl Harness {

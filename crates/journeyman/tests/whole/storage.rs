@@ -1,5 +1,8 @@
-//! Tests that a blob store which fails between the agent's answer and the record of the turn costs no turn and no message.
+//! Tests that a blob store or a sandbox which fails between the agent's answer and the record of the turn costs no turn
+//! and no message.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +17,7 @@ use journeyman_testkit::{BlobFault, FaultyBlobs, until_async};
 use journeyman_worker::{IdleAgentLimits, Limits};
 
 use super::given::{Harness, idle, idle_with_blobs};
+use super::sandbox::STAYS;
 
 /// Returns a prompt that counts itself in `prompts`, and appends a line to the file `a`.
 fn counted(harness: &Harness, line: usize) -> String {
@@ -115,6 +119,54 @@ async fn a_restarted_worker_collects_the_turn_that_waits_for_the_storage() {
     harness.shared_blobs.set(None);
     harness.start_machine("one", Limits::default());
     check(&harness, job, 1).await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_turn_is_recorded_before_its_agent_is_ended() {
+    let harness = idle(Settings::default()).await;
+    let stays = harness.shared_dir().join(STAYS);
+    std::fs::write(&stays, "").unwrap();
+    harness.start_worker(1, Limits::default());
+    let job = harness.create(&counted(&harness, 1)).await;
+    let is_asked = async || stays.with_extension("asked").exists().then_some(());
+    until_async("the agent is asked to end", is_asked).await;
+    assert!(harness.job(job).await.has_unrecorded_work(), "the end of the turn is recorded before the agent is ended");
+    std::fs::remove_file(&stays).unwrap();
+    check(&harness, job, 1).await;
+}
+
+#[tokio::test]
+async fn without_a_marker_a_turn_is_finished_in_its_run_and_repeated_after_an_outage() {
+    let harness = idle(Settings::default()).await;
+    harness.start_machine("one", Limits::default());
+    let waits = |number| format!("{} {}", harness.hold(number), counted(&harness, 1));
+    // Nothing can replace a folder with a file.
+    let block = async |job: JobId| {
+        let marker = harness.dir.path().join("one/workspaces").join(job.to_string()).join("marker.json");
+        until_async("the agent works", async || marker.parent().unwrap().join("session").exists().then_some(())).await;
+        std::fs::create_dir_all(marker.join("is-a-folder")).unwrap();
+        marker
+    };
+    let job = harness.create(&waits("first")).await;
+    block(job).await;
+    harness.release("first");
+    check(&harness, job, 1).await;
+    // The rebuilt workspace may get another user.
+    let counts = harness.shared_dir().join("prompts");
+    std::fs::write(&counts, "").unwrap();
+    std::fs::set_permissions(&counts, Permissions::from_mode(0o666)).unwrap();
+    let job = harness.create(&waits("second")).await;
+    let marker = block(job).await;
+    harness.shared_blobs.set(Some(BlobFault::Writes));
+    harness.release("second");
+    let (code, text) = harness.settled_or_waiting(job).await;
+    assert_eq!(code, ReasonCode::StorageUnavailable, "{text}");
+    assert!(!harness.job(job).await.has_unrecorded_work(), "the work is not kept");
+    std::fs::remove_dir_all(marker).unwrap();
+    harness.shared_blobs.set(None);
+    harness.engine.retry(&harness.project.id, job).await.unwrap();
+    let now = harness.settled(job).await;
+    assert_eq!((now.status(), prompts(&harness)), (JobStatus::Completed, vec!["1".to_owned(), "1".to_owned()]));
 }
 
 #[tokio::test]

@@ -16,9 +16,9 @@ pub(crate) const SCAN: Duration = Duration::from_secs(120);
 /// The time limit for ending an agent whose processes were killed.
 pub(crate) const END: Duration = Duration::from_secs(30);
 
-/// The time limit for ending an agent that has ended its turn: its container engine may be away. Without its end, the work
-/// cannot be collected, and the turn would be repeated.
-pub(crate) const END_OF_TURN: Duration = Duration::from_secs(600);
+/// The time limit for pausing or ending an agent that has ended its turn. Its container engine may be away; the message
+/// then waits, and its turn is not repeated.
+pub(crate) const END_OF_TURN: Duration = Duration::from_secs(60);
 
 /// The time limit for archiving a home of the maximum size.
 pub(crate) const ARCHIVE: Duration = Duration::from_secs(120);

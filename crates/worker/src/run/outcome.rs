@@ -180,6 +180,7 @@ mod tests {
             (StorageUnavailable, true, Preparing, Verdict::Wait(Kind::Outage)),
             (StorageUnavailable, true, Prompting, Verdict::Wait(Kind::Outage)),
             (StorageUnavailable, true, Answered, Verdict::Wait(Kind::Outage)),
+            (SandboxUnavailable, true, Answered, Verdict::Wait(Kind::Outage)),
             (StorageUnavailable, true, Publishing, Verdict::Wait(Kind::Outage)),
             (RepositoryUnreachable, true, Answered, Verdict::Hold(Kind::Outage, HoldCause::Fetch)),
             (WorkspaceRefused, false, Answered, Verdict::Final),

@@ -58,6 +58,10 @@ pub(crate) trait Steps: Send + Sync {
     /// the disk failed.
     async fn keep_answered(&self, begun: &TurnBegun, turn: &Turn) -> bool;
 
+    /// Stops the agent after its turn: pauses it for a follow-up, or ends it with everything that it started. After this,
+    /// the tree does not change.
+    async fn stop_agent(&self, turn: &Turn) -> Result<(), RunError>;
+
     /// Makes the kept turn survive a power failure of this machine, before the run waits for something.
     async fn sync_answered(&self);
 

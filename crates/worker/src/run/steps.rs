@@ -48,7 +48,7 @@ use crate::submodules::fill::Filler;
 use crate::submodules::sources::Sources;
 use crate::turn::agent::Agent;
 use crate::turn::context::{Turn, TurnContext};
-use crate::turn::turn;
+use crate::turn::{stop, turn};
 use crate::workspace::listing::Listing;
 use crate::workspace::scan::{TreeScan, scan};
 use crate::workspace::session::Session;
@@ -159,8 +159,8 @@ struct HostSteps<'a> {
     keys: Secrets,
     /// The prepared home of the agent.
     prepared: Option<PathBuf>,
-    /// Before the turn, the idle agent of the previous turn; after the turn, the agent to keep for the next. It is
-    /// killed when the steps are dropped.
+    /// Before the turn, the idle agent of the previous turn; after the turn, its agent, until it is stopped or kept for
+    /// the next. It is killed when the steps are dropped.
     idle: Mutex<Option<Agent>>,
     tree: Mutex<Tree>,
     /// What the agent is told in addition to the message.
@@ -241,7 +241,6 @@ impl Steps for HostSteps<'_> {
             tap: host.tap.get(),
             starting: &host.starting,
             prepared: &host.prepared,
-            keeps_agents: host.idle_agents.keeps_agents(),
             assignment,
             sandbox,
             environment,
@@ -250,7 +249,7 @@ impl Steps for HostSteps<'_> {
             more,
         };
         let (turn, agent) = turn(&context, idle).await?;
-        *self.idle.lock().await = agent;
+        *self.idle.lock().await = Some(agent);
         Ok(turn)
     }
 
@@ -266,6 +265,15 @@ impl Steps for HostSteps<'_> {
                 false
             }
         }
+    }
+
+    async fn stop_agent(&self, turn: &Turn) -> Result<(), RunError> {
+        let mut idle = self.idle.lock().await;
+        if let Some(agent) = idle.take() {
+            let keep = self.host.idle_agents.keeps_agents() && !turn.is_stopped();
+            *idle = stop(agent, keep, &self.assignment.signals).await?;
+        }
+        Ok(())
     }
 
     async fn sync_answered(&self) {

@@ -300,6 +300,18 @@ impl Steps for SimulatedSteps<'_> {
         true
     }
 
+    async fn stop_agent(&self, turn: &Turn) -> Result<(), RunError> {
+        self.process.crash_point("before the agent is stopped").await;
+        let is_kept = self.workspace().answered == Some(self.assignment.claimed.message.id);
+        if !turn.is_stopped() && !is_kept {
+            self.process.world.violation("the agent is stopped before the end of its turn is kept".to_owned());
+        }
+        if self.process.world.fails(40) {
+            return Err(RunError::may_pass(ReasonCode::SandboxUnavailable, "the processes of the agent did not end"));
+        }
+        Ok(())
+    }
+
     async fn sync_answered(&self) {}
 
     async fn resume(&self, begun: &TurnBegun) -> Result<Option<Turn>, RunError> {

@@ -33,8 +33,6 @@ pub(crate) struct TurnContext<'a> {
     pub(crate) starting: &'a Semaphore,
     /// Prepares agents that start slowly in a new home.
     pub(crate) prepared: &'a PreparedHomes,
-    /// True if the agent may be kept after the turn.
-    pub(crate) keeps_agents: bool,
     pub(crate) assignment: &'a Assignment,
     pub(crate) sandbox: &'a JobSandbox,
     /// The agent's environment variables.

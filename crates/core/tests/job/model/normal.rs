@@ -57,6 +57,9 @@ pub(super) fn normal(mut job: Job) -> Job {
     if let JobState::Active(Work::Running { in_flight, .. } | Work::Retrying { in_flight, .. }) = &mut job.state {
         // The field counts attempts until a deadline that the model never reaches.
         in_flight.waiting = None;
+        if let Some(answered) = &mut in_flight.answered {
+            (answered.worker, answered.at) = (WorkerId::from_uuid(Uuid::nil()), NOW);
+        }
     }
     match &mut job.state {
         JobState::Active(Work::Running { in_flight, lease }) => {

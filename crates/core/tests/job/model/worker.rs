@@ -79,6 +79,25 @@ impl World {
         }
     }
 
+    pub(super) fn answer(&mut self, worker: usize) {
+        let WorkerState::Begun { token, .. } = self.workers[worker] else { return };
+        let holds = self.holds(token);
+        let done = self.report(worker, Report::Answered { answer: None, usage: Usage::default() });
+        self.require(!holds || done.is_ok(), "the end of a turn is accepted from the worker that has the lease");
+        self.require(done.is_err() || self.is_answered(), "the end of a turn is recorded");
+    }
+
+    pub(super) fn resume(&mut self, worker: usize) {
+        let WorkerState::Claimed { token } = self.workers[worker] else { return };
+        // The work is in the workspace of the worker, whose lease may have been taken over.
+        let base = self.job.0.branch.as_ref().map(|branch| commits(&branch.head)).unwrap_or_default();
+        self.workers[worker] = WorkerState::Begun { token, base };
+    }
+
+    fn is_answered(&self) -> bool {
+        self.job.0.in_flight().is_some_and(|message| message.answered.is_some())
+    }
+
     pub(super) fn end(&mut self, worker: usize, commit: bool, ending: Ending) {
         let WorkerState::Begun { token, base } = self.workers[worker].clone() else { return };
         let in_flight = self.job.0.in_flight().filter(|_| self.holds(token)).cloned();
@@ -165,7 +184,11 @@ impl World {
         let reason = Reason::new(ReasonCode::RepositoryUnreachable, "away");
         self.left.mishaps -= 1;
         let next = NextAttempt::Backoff(0);
+        let holds = token_of(&self.workers[worker]).is_some_and(|token| self.holds(token));
+        let was_answered = holds && self.is_answered();
         self.last_report(worker, Outcome::Waiting { reason, since: NOW, patience: LEASE, next });
+        let waits = matches!(self.job.0.state, JobState::Active(Work::Retrying { .. }));
+        self.require(!was_answered || !waits || self.is_answered(), "a turn that has ended stays so while it waits");
     }
 
     pub(super) fn hand_back(&mut self, worker: usize) {

@@ -112,6 +112,10 @@ pub(super) enum Action {
     Claim(usize),
     Heartbeat(usize),
     Begin(usize),
+    /// The agent has ended its turn, and its work is not recorded yet.
+    Answer(usize),
+    /// The worker continues with the work of a turn that has ended in an earlier run.
+    Resume(usize),
     /// The turn ends, with or without a commit, by request or by itself.
     End {
         worker: usize,
@@ -158,12 +162,21 @@ impl World {
             actions.extend([Action::Cancel, Action::Archive]);
         }
         actions.extend([Action::Unarchive, Action::Wait]);
+        let is_answered = self.job.0.in_flight().is_some_and(|message| message.answered.is_some());
         let asked_to_stop = self.job.0.in_flight().is_some_and(|message| message.stop);
         for (worker, state) in self.workers.iter().enumerate() {
             match state {
                 WorkerState::Idle => actions.push(Action::Claim(worker)),
-                WorkerState::Claimed { .. } => actions.push(Action::Begin(worker)),
+                WorkerState::Claimed { .. } => {
+                    actions.push(Action::Begin(worker));
+                    if is_answered {
+                        actions.push(Action::Resume(worker));
+                    }
+                }
                 WorkerState::Begun { .. } => {
+                    if !is_answered {
+                        actions.push(Action::Answer(worker));
+                    }
                     let end = |asked| [true, false].map(|commit| Action::End { worker, commit, asked });
                     actions.extend(end(false));
                     if asked_to_stop {
@@ -214,6 +227,8 @@ impl World {
                 let _ = self.report(worker, Report::Heartbeat { lease_until: NOW + LEASE });
             }
             Action::Begin(worker) => self.begin(worker),
+            Action::Answer(worker) => self.answer(worker),
+            Action::Resume(worker) => self.resume(worker),
             Action::End { worker, commit, asked } => {
                 self.end(worker, commit, if asked { Ending::Stopped } else { Ending::Done })
             }
