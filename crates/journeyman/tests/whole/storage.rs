@@ -136,6 +136,35 @@ async fn the_end_of_a_turn_is_recorded_before_its_agent_is_ended() {
 }
 
 #[tokio::test]
+async fn an_outage_while_left_out_files_and_large_objects_are_stored_costs_no_turn() {
+    let mut settings = Settings::default();
+    settings.limits.file_bytes = Some(100_000);
+    let harness = idle(settings).await;
+    harness.start_machine("one", Limits::default());
+    let large = "[[run head -c 200000 /dev/zero > large]]";
+    let pointer = "[[write .gitattributes|*.bin filter=lfs diff=lfs merge=lfs -text]] [[write x.bin|content]]";
+    for (number, more, fault) in [(1, large, BlobFault::Writes), (2, pointer, BlobFault::WritesAfterTaking)] {
+        harness.shared_blobs.set(Some(fault));
+        let prompt = format!("{} {more}", counted(&harness, 1));
+        std::fs::remove_file(harness.shared_dir().join("prompts")).ok();
+        let job = harness.create(&prompt).await;
+        until_waiting(&harness, job).await;
+        assert_eq!(harness.count(job, "changes.left_out").await, 0, "told when it is stored");
+        harness.shared_blobs.set(None);
+        harness.engine.retry(&harness.project.id, job).await.unwrap();
+        check(&harness, job, 1).await;
+        let branch = harness.job(job).await.branch.unwrap().name;
+        if number == 1 {
+            assert_eq!(harness.count(job, "changes.left_out").await, 1);
+            assert_eq!(harness.file(&branch, "large").await, None);
+        } else {
+            let pointer = harness.file(&branch, "x.bin").await.unwrap();
+            assert!(pointer.starts_with("version https://git-lfs.github.com/spec/v1"), "{pointer}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn without_a_marker_a_turn_is_finished_in_its_run_and_repeated_after_an_outage() {
     let harness = idle(Settings::default()).await;
     harness.start_machine("one", Limits::default());
