@@ -3,12 +3,14 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ids::{KeyId, ProjectId, UserId};
 use journeyman_core::key::{ApiKey, Refused, Scope};
 use journeyman_core::message::Origin;
-use journeyman_core::ports::AuditEntry;
+use journeyman_core::ports::{AuditEntry, DecideAdmin};
 use journeyman_core::time::Timestamp;
 use journeyman_core::trace::TraceParent;
+use journeyman_core::user::decide::gives_administration;
 use journeyman_core::user::{Role, User};
 
 use crate::{Error, RefusalKind};
@@ -178,6 +180,17 @@ impl Caller {
                 Err(Error::refused(RefusalKind::NotAdministrator, text))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Returns a decision that refuses to make administrators if the caller is a key that expires.
+    pub(crate) fn within_expiry(&self, mut decide: DecideAdmin) -> DecideAdmin {
+        match &self.actor {
+            Actor::Key(key) if key.expires_at.is_some() => Box::new(move |state| {
+                let change = decide(state)?;
+                if gives_administration(state, &change) { Err(AdminRefusal::KeyExpires) } else { Ok(change) }
+            }),
+            _ => decide,
         }
     }
 

@@ -113,7 +113,7 @@ impl UseCases {
             let [user_audit, link_audit] = audits.clone();
             decide::create_with_link(state, user.clone(), link.clone(), user_audit, link_audit)
         });
-        match self.administer(subject, once, decide).await? {
+        match self.administer(subject, once, caller.within_expiry(decide)).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(_) => Ok(Answered::New(created)),
         }
@@ -152,7 +152,7 @@ impl UseCases {
             let about = |action: &str| AuditEntry { action: action.to_owned(), ..audit.clone() };
             decide::change(state, &precondition, changes, about)
         });
-        let changed = self.change(Subject::User(id), decide).await?.user().cloned();
+        let changed = self.change(Subject::User(id), caller.within_expiry(decide)).await?.user().cloned();
         match changed {
             Some(user) => Ok(user),
             None => self.user(caller, id).await,
@@ -181,7 +181,7 @@ impl UseCases {
         let audit = self.audit(caller, "user.link", id);
         let once = claim.map(|claim| Once { claim, answer: answer(&created) });
         let decide: DecideAdmin = Box::new(move |state| decide::create_link(state, link.clone(), audit.clone()));
-        match self.administer(Subject::User(id), once, decide).await? {
+        match self.administer(Subject::User(id), once, caller.within_expiry(decide)).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(_) => Ok(Answered::New(created)),
         }
@@ -197,7 +197,8 @@ impl UseCases {
         let (link, created) = self.new_link(None);
         let audit = self.audit(caller, "user.link", "the first administrator");
         let subject = Subject::Link(link.hash, String::new());
-        self.change(subject, Box::new(move |state| decide::create_link(state, link.clone(), audit.clone()))).await?;
+        let decide: DecideAdmin = Box::new(move |state| decide::create_link(state, link.clone(), audit.clone()));
+        self.change(subject, caller.within_expiry(decide)).await?;
         Ok(created)
     }
 

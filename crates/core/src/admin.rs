@@ -471,6 +471,12 @@ pub enum AdminRefusal {
     /// The key was revoked or has expired, so it gets no new secret.
     #[error("the key was revoked or has expired; create another")]
     KeyEnded,
+    /// The caller's key expires, and the administrator whom it would make does not.
+    #[error(
+        "this API key expires (expiresAt), and what it creates ends with it; an administrator is made, enabled or given \
+         a link with a key that does not expire, on the pages, or by journeyman user"
+    )]
+    KeyExpires,
     /// The user does not exist.
     #[error("there is no such user")]
     NoUser,

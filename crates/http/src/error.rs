@@ -319,6 +319,7 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::NoJob => Self::job_not_found(),
             AdminRefusal::JobActive => conflict(ErrorCode::JobBusy),
             AdminRefusal::JobChanged => Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text),
+            AdminRefusal::KeyExpires => Self::new(StatusCode::FORBIDDEN, ErrorCode::KeyLimited, text),
             AdminRefusal::KeyEnded => conflict(ErrorCode::KeyEnded),
             // Only a message in Slack uses a code, and it is answered there.
             AdminRefusal::NoSlackCode => Self::bad_request(ErrorCode::BadRequest, text),

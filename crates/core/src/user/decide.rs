@@ -234,6 +234,19 @@ pub fn use_link(state: &AdminState, user: &User, audit: AuditEntry) -> Result<Ad
     Ok(AdminChange::new(rows, audit))
 }
 
+/// Returns whether a change gives somebody the rights of an administrator: a new or enabled administrator, or a link with
+/// which one signs in.
+#[must_use]
+pub fn gives_administration(state: &AdminState, change: &AdminChange) -> bool {
+    let is_active = |user: &User| user.role == Role::Administrator && user.disabled_at.is_none();
+    let was_active = state.user.as_ref().is_some_and(is_active);
+    change.rows.iter().any(|row| match row {
+        AdminRow::User(user) => is_active(user) && !was_active,
+        AdminRow::Link(link) => link.user.is_none() || was_active,
+        _ => false,
+    })
+}
+
 fn found<'a>(state: &'a AdminState, precondition: &Precondition) -> Result<&'a User, AdminRefusal> {
     let user = state.user.as_ref().ok_or(AdminRefusal::NoUser)?;
     precondition.check(user.version)?;

@@ -1,5 +1,7 @@
 //! Tests of users and their links.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::Request;
 use axum::http::header::AUTHORIZATION;
@@ -103,6 +105,36 @@ async fn a_user_is_created_with_a_link_and_changed() {
     actions.retain(|action| action.starts_with("user."));
     let expected = ["user.enabled", "user.disabled", "user.role.member", "user.link", "user.created"];
     assert_eq!(actions, expected, "newest first, and refusals have no entry");
+}
+
+#[tokio::test]
+async fn a_key_that_expires_makes_no_administrators() {
+    let service = service().await;
+    let end = service.world.now() + Duration::from_secs(60);
+    let key = service.make_key(|new| new.expires_at = Some(end)).await;
+    let call = async |method: &str, path: String, body: Value| {
+        let answer = service.call(method, &path, body.to_string(), bearer(&key)).await;
+        (answer.status.as_u16(), answer)
+    };
+    let (status, made) = call("POST", USERS.into(), json!({"name": "ada", "role": "member"})).await;
+    assert_eq!(status, 201, "{made:?}");
+    let (member, admin) = (made.json(), create(&service, "grace", "administrator").await);
+    // Otherwise the first one is the last administrator.
+    create(&service, "lin", "administrator").await;
+    for (method, path, body) in [
+        ("POST", USERS.to_owned(), json!({"name": "eve", "role": "administrator"})),
+        ("PATCH", place(&member), json!({"role": "administrator"})),
+        ("POST", format!("{}/link", place(&admin)), Value::Null),
+    ] {
+        let (status, refused) = call(method, path.clone(), body).await;
+        assert_eq!((status, refused.code()), (403, "key_limited".to_owned()), "{method} {path}");
+    }
+    assert_eq!(call("PATCH", place(&admin), json!({"disabled": true})).await.0, 200, "it may take rights away");
+    let (status, refused) = call("PATCH", place(&admin), json!({"disabled": false})).await;
+    assert_eq!((status, refused.code()), (403, "key_limited".to_owned()));
+    assert_eq!(call("POST", format!("{}/link", place(&member)), Value::Null).await.0, 200);
+    assert_eq!(call("PATCH", place(&member), json!({"disabled": true})).await.0, 200);
+    assert_eq!(call("PATCH", place(&member), json!({"disabled": false})).await.0, 200);
 }
 
 #[tokio::test]
