@@ -73,6 +73,10 @@ impl UseCases {
         let project = self.known_project(caller, project).await?;
         let pull = request.pull_request.as_deref().map(pull_name).transpose()?;
         let mut new = new_job(caller, request)?;
+        if let Some(branch) = new.options.branch.as_ref().filter(|name| project.settings.pull_request.protects(name)) {
+            let text = format!("branch: jobs do not push to {branch:?} (pullRequest.protectedBranches); name another");
+            return Err(Error::invalid(text));
+        }
         let checked = self.check_agent(new.agent.as_deref().unwrap_or(&project.agent), &project.settings.sandbox);
         let limit = project.settings.limits.create_per_hour.unwrap_or(self.parts().create_per_hour);
         let admission = Admission { idempotency: claim(caller, Some(project.id.clone()), idempotency), limit };
@@ -217,7 +221,13 @@ fn new_job(caller: &Caller, request: JobRequest) -> Result<NewJob, Error> {
         model: request.model,
         effort: request.effort,
         agent: request.agent,
-        options: JobOptions { branch: request.branch, draft: request.draft, title: request.title, pull: None },
+        options: JobOptions {
+            branch: request.branch,
+            draft: request.draft,
+            title: request.title,
+            only_branches_of_jobs: caller.needs(Scope::Write).is_err(),
+            pull: None,
+        },
         labels: Labels::new(request.labels).map_err(invalid_label)?,
         metadata: Metadata::new(request.metadata).map_err(invalid_label)?,
     })

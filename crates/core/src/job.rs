@@ -61,6 +61,10 @@ pub struct JobOptions {
     pub draft: Option<bool>,
     /// The title of the pull request; `None` means the project's template.
     pub title: Option<String>,
+    /// `true` if the creator may not let the job write to a branch that no job has made, because the creator's API key has
+    /// only the scope `jobs`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_branches_of_jobs: bool,
     /// The existing pull request to work on, instead of opening one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull: Option<Box<ExistingPull>>,
@@ -444,7 +448,7 @@ impl Job {
     #[must_use]
     pub fn is_ready_for(&self, turn: &TurnBegun) -> bool {
         self.in_flight().is_some_and(InFlightMessage::awaits_agent)
-            && self.branch.as_ref().is_some_and(|branch| *branch == turn.branch())
+            && self.branch.as_ref().is_some_and(|branch| *branch == turn.branch(Some(branch)))
             && self.unpublished.is_empty()
     }
 }

@@ -31,6 +31,7 @@ pub mod lfs;
 pub mod message;
 pub mod model;
 pub mod outbox;
+pub mod pattern;
 pub mod poll;
 pub mod ports;
 pub mod process_stat;

@@ -6,7 +6,6 @@
 
 mod claims;
 pub mod decide;
-pub mod pattern;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use url::{Host, Url};
 
 use crate::ids::{ProjectId, TrustId, UserId};
 use crate::key::Scope;
+use crate::pattern;
 use crate::time::Timestamp;
 
 pub use claims::TokenClaims;
@@ -103,7 +103,7 @@ pub struct TrustSettings {
     pub issuer: String,
     /// The audience that tokens must have.
     pub audience: String,
-    /// A pattern for each claim that is checked; see [`pattern::matches`].
+    /// A pattern for each claim that is checked; see [`crate::pattern::matches`].
     pub claims: BTreeMap<String, String>,
     /// The projects that the keys may be used for.
     pub projects: Vec<ProjectId>,

@@ -24,6 +24,7 @@ pub(crate) mod program {
     mod a2a;
     mod agents;
     mod backup;
+    mod branches;
     mod changes;
     mod client;
     mod code_host_commands;

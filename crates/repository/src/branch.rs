@@ -60,7 +60,7 @@ async fn branch_of(
         None => {}
     }
     // The project may have been changed to name this branch.
-    if is_accepted_name(&branch.name, project, history) {
+    if is_for_people(&branch.name, project, history) {
         return Err(not_for_jobs(&branch.name));
     }
     let pushed = history.heads().get(&branch.name).cloned();
@@ -119,7 +119,7 @@ async fn begin_existing(
         let text = format!("the branch {head:?} of the pull request {url} does not exist; restore it");
         return Err(RepositoryError::failed(ReasonCode::UnknownRef, text));
     };
-    if Some(head.as_str()) == history.default_branch() || is_accepted_name(head, project, history) {
+    if Some(head.as_str()) == history.default_branch() || is_for_people(head, project, history) {
         let protected = NotUsable::Protected { url: url.clone(), head: head.clone() };
         return Err(RepositoryError::failed(ReasonCode::PullRequestNotWritable, protected.to_string()));
     }
@@ -135,7 +135,7 @@ fn begin(
     project: &Project,
     history: &dyn History,
 ) -> Result<TurnBegun, RepositoryError> {
-    if Some(branch.as_str()) == history.default_branch() || is_accepted_name(&branch, project, history) {
+    if Some(branch.as_str()) == history.default_branch() || is_for_people(&branch, project, history) {
         return Err(not_for_jobs(&branch));
     }
     let pushed = history.heads().get(&branch).cloned();
@@ -163,10 +163,42 @@ fn not_read(error: ForgeError) -> RepositoryError {
     RepositoryError::from_forge("the state of the job's pull request could not be read", error)
 }
 
+/// Returns whether the project says that jobs do not push to a branch.
+fn is_for_people(branch: &str, project: &Project, history: &dyn History) -> bool {
+    is_accepted_name(branch, project, history) || project.settings.pull_request.protects(branch)
+}
+
+/// Returns the failure of a job whose creator may not let it write to the branch that a turn begins: the creator's key
+/// has only the scope `jobs`, the code host has the branch, and `is_made_by_job` is false.
+///
+/// # Errors
+/// The job must not work on the branch.
+pub fn check_creator(job: &Job, begun: &TurnBegun, is_made_by_job: bool) -> Result<(), RepositoryError> {
+    if is_made_by_job || !needs_creator_check(job, begun) {
+        return Ok(());
+    }
+    let text = format!(
+        "the branch {:?} exists, and no job has made it. The job was created with an API key of the scope \"jobs\", which \
+         lets jobs write only to new branches and those of other jobs. Name a pull request (pullRequest) or another \
+         branch in a new job, or create it with a key of the scope \"write\"",
+        begun.branch
+    );
+    Err(RepositoryError::failed(ReasonCode::PushRefused, text))
+}
+
+/// Returns whether [`check_creator`] depends on who has made the branch.
+#[must_use]
+pub fn needs_creator_check(job: &Job, begun: &TurnBegun) -> bool {
+    let is_new = job.branch.as_ref().is_none_or(|branch| branch.name != begun.branch);
+    let is_named = job.options.branch.is_some() && job.options.only_branches_of_jobs;
+    is_named && is_new && begun.pushed.is_some()
+}
+
 fn not_for_jobs(branch: &str) -> RepositoryError {
     let text = format!(
-        "the job's branch {branch:?} is the default branch, or the project's ref or pullRequest.base, and jobs do not \
-         push to those; choose another branch in a new job, or change the project"
+        "the job's branch {branch:?} is the default branch, or the project's ref or pullRequest.base, or one of its \
+         pullRequest.protectedBranches, and jobs do not push to those; choose another branch in a new job, or change the \
+         project"
     );
     RepositoryError::failed(ReasonCode::PushRefused, text)
 }
@@ -265,6 +297,31 @@ mod tests {
         Job { options, pull: Some(pull), ..Job::new(id, "shop".parse().unwrap(), source, Timestamp::default()) }
     }
 
+    #[test]
+    fn only_a_named_branch_of_people_depends_on_the_creator() {
+        let sha: Sha = "a".repeat(40).parse().unwrap();
+        let source = Source { repository: String::new(), reference: "main".to_owned() };
+        let id = JobId::from_uuid(uuid::Uuid::from_u128(7));
+        let mut job = Job::new(id, "shop".parse().unwrap(), source, Timestamp::default());
+        job.options.branch = Some("feature".to_owned());
+        let begun = TurnBegun {
+            branch: "feature".to_owned(),
+            generation: 1,
+            base: sha.clone(),
+            head: sha.clone(),
+            pushed: Some(sha),
+            default_branch: None,
+        };
+        assert!(!needs_creator_check(&job, &begun), "the creator may write");
+        job.options.only_branches_of_jobs = true;
+        assert!(check_creator(&job, &begun, false).is_err() && check_creator(&job, &begun, true).is_ok());
+        assert!(!needs_creator_check(&job, &TurnBegun { pushed: None, ..begun.clone() }), "the branch is new");
+        let unnamed = Job { options: JobOptions { branch: None, ..job.options.clone() }, ..job.clone() };
+        assert!(!needs_creator_check(&unnamed, &begun), "the name has the ID of the job");
+        job.branch = Some(begun.branch(None));
+        assert!(!needs_creator_check(&job, &begun), "the job works on it already");
+    }
+
     #[tokio::test]
     async fn a_job_on_an_existing_pull_request_begins_with_its_branch_until_it_has_ended() {
         let [main, feature, v1]: [Sha; 3] = ["a", "b", "c"].map(|digit| digit.repeat(40).parse().unwrap());
@@ -295,7 +352,7 @@ mod tests {
             let begun = choose_branch(&job, &project, &all, &host).await.unwrap();
             assert_eq!((begun.generation, &begun.head, &begun.pushed), (2, &v1, &None), "{state:?}");
             assert!(begun.branch.starts_with("journeyman/") && begun.branch.ends_with("-2"), "{}", begun.branch);
-            let next = Job { branch: Some(begun.branch()), pull: None, ..job.clone() };
+            let next = Job { branch: Some(begun.branch(None)), pull: None, ..job.clone() };
             assert_eq!(base_of(&next, &project, &all).unwrap(), "v1");
             assert_eq!(next.existing_pull(), None);
         }
@@ -314,7 +371,14 @@ mod tests {
         let options = JobOptions::default();
         let source = Source { reference: "main".to_owned(), ..job.source.clone() };
         let name = job.branch_of(2);
-        let branch = Branch { name, generation: 2, base: base.clone(), head: head.clone(), pushed: Some(head.clone()) };
+        let branch = Branch {
+            name,
+            generation: 2,
+            base: base.clone(),
+            head: head.clone(),
+            pushed: Some(head.clone()),
+            existed: false,
+        };
         let job = Job { options, source, branch: Some(branch.clone()), ..job };
         let begin = async |job: &Job, state| {
             host.answer(Ok(Some(HostPull { state, ..OnePull::open() })));
@@ -338,8 +402,14 @@ mod tests {
         let host = OnePull(Mutex::new(Ok(None)));
         let source = Source { reference: "main".to_owned(), ..job_on_existing().source };
         let job = Job { options: JobOptions::default(), pull: None, source, ..job_on_existing() };
-        let branch =
-            Branch { name: job.branch_of(1), generation: 1, base: base.clone(), head: base.clone(), pushed: None };
+        let branch = Branch {
+            name: job.branch_of(1),
+            generation: 1,
+            base: base.clone(),
+            head: base.clone(),
+            pushed: None,
+            existed: false,
+        };
         let job = Job { branch: Some(branch), ..job };
         for (known, expected) in [(vec![base.clone()], &base), (Vec::new(), &main)] {
             let heads = Heads { known: Some(known), ..Heads::new([("main".to_owned(), main.clone())].into(), true) };

@@ -1,4 +1,4 @@
-//! Refuses commits that change files of CI pipelines ([`is_ci_file`]). A code host runs a pipeline as soon as its branch
+//! Refuses commits that change files of CI pipelines ([`CiFileNames`]). A code host runs a pipeline as soon as its branch
 //! is pushed, with the secrets of the repository, and before people have reviewed the change.
 //!
 //! Two comparisons must both find no change:
@@ -10,17 +10,26 @@
 //!
 //! If only the second one finds a change, the agent has undone it. The commits are then pushed as one.
 
-use journeyman_core::code_host::ci_files::is_ci_file;
+use std::collections::BTreeSet;
+
+use journeyman_core::code_host::ci_files::{CiFileNames, top_folders};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Branch;
 use journeyman_core::left_out::path_text;
 use journeyman_core::run::ReasonCode;
 use journeyman_git::{Failure, GitError};
 
+use crate::signing::next_object;
 use crate::{Mirror, RepositoryError};
 
 /// The number of files that an error names.
 const NAMED: usize = 5;
+
+/// The number of links that are followed from one to the next. Linux follows 40 (path_resolution(7)).
+const LINKS_IN_A_ROW: usize = 40;
+
+/// The maximum bytes of the targets of links.
+const LINK_BYTES: usize = 16 << 20;
 
 /// The result of [`check`].
 pub(crate) enum CiCheck {
@@ -55,30 +64,35 @@ impl From<CiFilesChanged> for RepositoryError {
     }
 }
 
-/// Checks the commits up to `head` that a push to `branch` would send. `base` is the branch that people merge into.
+/// Checks the commits up to `head` that a push to `branch` would send. `base` is the branch that people merge into, and
+/// `paths` has the patterns of the project.
 pub(crate) async fn check(
     mirror: &Mirror,
     branch: &Branch,
     head: &Sha,
     base: &str,
+    paths: &[String],
 ) -> Result<CiCheck, RepositoryError> {
+    let mut names = CiFileNames::new(paths);
+    add_link_targets(mirror, head, &mut names).await?;
+    let check = Check { mirror, names };
     let from = start(mirror, branch, head).await?;
-    let mut in_sum = changed(mirror, from.as_str(), head).await?;
+    let mut in_sum = check.changed(from.as_str(), head).await?;
     if !in_sum.is_empty()
         && let Some(base) = mirror.heads.get(base)
     {
-        let others = changed(mirror, base.as_str(), head).await?;
+        let others = check.changed(base.as_str(), head).await?;
         in_sum.retain(|file| others.contains(file));
     }
     if !in_sum.is_empty() {
         return Ok(CiCheck::Changed(CiFilesChanged(in_sum)));
     }
-    let between = changed_between(mirror, head).await?;
+    let between = check.changed_between(head).await?;
     if between.is_empty() {
         return Ok(CiCheck::Unchanged);
     }
     // Commits before `from` would remain: the job starts from a commit that was never pushed.
-    let before = changed_between(mirror, &from).await?;
+    let before = check.changed_between(&from).await?;
     if before.is_empty() { Ok(CiCheck::OnlyBetween { from }) } else { Ok(CiCheck::Changed(CiFilesChanged(between))) }
 }
 
@@ -104,32 +118,130 @@ async fn start(mirror: &Mirror, branch: &Branch, head: &Sha) -> Result<Sha, Repo
     }
 }
 
-/// Returns the files of CI pipelines that differ between two commits, including those with another mode.
-async fn changed(mirror: &Mirror, from: &str, to: &Sha) -> Result<Vec<String>, RepositoryError> {
-    let arguments = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", from, to.as_str(), "--"];
-    Ok(ci_files(&mirror.git.at(&mirror.path, arguments).run().await?.stdout))
+/// The commits of a repository, and the files that count.
+struct Check<'a> {
+    mirror: &'a Mirror,
+    names: CiFileNames,
 }
 
-/// Returns the files of CI pipelines that any of the commits up to `head` changes, without the commits that the code
-/// host has. Of a merge, the files count that differ from all of its parents.
-async fn changed_between(mirror: &Mirror, head: &Sha) -> Result<Vec<String>, RepositoryError> {
-    let form = ["log", "-z", "--name-only", "--no-renames", "--diff-merges=combined", "--root", "--format="];
-    let arguments = form.into_iter().chain([head.as_str(), "--not", "--branches", "--"]);
-    Ok(ci_files(&mirror.git.at(&mirror.path, arguments).run().await?.stdout))
+impl Check<'_> {
+    /// Returns the files of CI pipelines that differ between two commits, including those with another mode.
+    async fn changed(&self, from: &str, to: &Sha) -> Result<Vec<String>, RepositoryError> {
+        let arguments = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", from, to.as_str(), "--"];
+        Ok(self.ci_files(&self.mirror.git.at(&self.mirror.path, arguments).run().await?.stdout))
+    }
+
+    /// Returns the files of CI pipelines that any of the commits up to `head` changes, without the commits that the code
+    /// host has. Of a merge, the files count that differ from all of its parents.
+    async fn changed_between(&self, head: &Sha) -> Result<Vec<String>, RepositoryError> {
+        let form = ["log", "-z", "--name-only", "--no-renames", "--diff-merges=combined", "--root", "--format="];
+        let arguments = form.into_iter().chain([head.as_str(), "--not", "--branches", "--"]);
+        Ok(self.ci_files(&self.mirror.git.at(&self.mirror.path, arguments).run().await?.stdout))
+    }
+
+    /// Returns the files of CI pipelines in a list of paths that each end with a NUL.
+    fn ci_files(&self, paths: &[u8]) -> Vec<String> {
+        let paths = path_text(paths);
+        let mut files: Vec<String> = paths
+            .split('\0')
+            .map(|path| path.trim_start_matches('\n'))
+            .filter(|path| self.names.contain(path))
+            .map(str::to_owned)
+            .collect();
+        files.sort();
+        files.dedup();
+        files
+    }
 }
 
-/// Returns the files of CI pipelines in a list of paths that each end with a NUL.
-fn ci_files(paths: &[u8]) -> Vec<String> {
-    let paths = path_text(paths);
-    let mut files: Vec<String> = paths
-        .split('\0')
-        .map(|path| path.trim_start_matches('\n'))
-        .filter(|path| is_ci_file(path))
-        .map(str::to_owned)
-        .collect();
-    files.sort();
-    files.dedup();
-    files
+/// Adds what the links among the files of CI pipelines lead to in a commit: a system that checks the repository out
+/// follows them. Of links in folders, only those in the folders of known systems are looked at.
+async fn add_link_targets(mirror: &Mirror, head: &Sha, names: &mut CiFileNames) -> Result<(), RepositoryError> {
+    let top = list(mirror, head, &[]).await?;
+    let known = top_folders();
+    let folders = top.iter().filter(|entry| entry.is_folder && known.contains(&entry.path.to_lowercase().as_str()));
+    let mut places: Vec<String> = folders.map(|entry| entry.path.clone()).collect();
+    let mut links: Vec<Entry> = top.into_iter().filter(|entry| entry.is_link).collect();
+    let mut seen = BTreeSet::new();
+    for _ in 0..LINKS_IN_A_ROW {
+        if !places.is_empty() {
+            links.extend(list(mirror, head, &places).await?.into_iter().filter(|entry| entry.is_link));
+        }
+        links.retain(|link| !seen.contains(&link.path));
+        let found: Vec<Entry> = links.extract_if(.., |entry| names.contain(&entry.path)).collect();
+        if found.is_empty() {
+            break;
+        }
+        places = targets(mirror, &found).await?;
+        places.iter().for_each(|target| names.add_target(target));
+        seen.extend(found.into_iter().map(|link| link.path));
+    }
+    Ok(())
+}
+
+/// Returns the entries of a commit's root, or all files in `places` if there are any.
+async fn list(mirror: &Mirror, commit: &Sha, places: &[String]) -> Result<Vec<Entry>, RepositoryError> {
+    let recursive: &[&str] = if places.is_empty() { &[] } else { &["-r"] };
+    let arguments = ["ls-tree", "-z"].into_iter().chain(recursive.iter().copied()).chain([commit.as_str(), "--"]);
+    let arguments = arguments.chain(places.iter().map(String::as_str));
+    Ok(entries(&mirror.git.at(&mirror.path, arguments).run().await?.stdout))
+}
+
+/// Returns the paths in the repository that links lead to.
+async fn targets(mirror: &Mirror, links: &[Entry]) -> Result<Vec<String>, RepositoryError> {
+    let objects: String = links.iter().map(|link| format!("{}\n", link.object)).collect();
+    let read = mirror.git.at(&mirror.path, ["cat-file", "--batch"]).stdin(objects).stdout_bytes(LINK_BYTES);
+    let contents = read.run().await?.stdout;
+    let (mut rest, mut targets) = (&contents[..], Vec::new());
+    for link in links {
+        let content = next_object(&mut rest).ok_or_else(|| not_read(link))?;
+        targets.extend(resolved(&link.path, &path_text(content)).filter(|target| !target.is_empty()));
+    }
+    Ok(targets)
+}
+
+fn not_read(link: &Entry) -> RepositoryError {
+    let detail = format!("the link {:?} is missing in its output", link.path);
+    GitError::Unexpected { command: "cat-file".to_owned(), detail }.into()
+}
+
+/// An entry of a tree.
+struct Entry {
+    path: String,
+    object: String,
+    is_link: bool,
+    is_folder: bool,
+}
+
+/// Parses the output of `git ls-tree -z`.
+fn entries(output: &[u8]) -> Vec<Entry> {
+    let lines = output.split(|byte| *byte == 0).filter_map(|line| {
+        let tab = line.iter().position(|byte| *byte == b'\t')?;
+        let (fields, path) = (std::str::from_utf8(&line[..tab]).ok()?, path_text(&line[tab + 1..]));
+        let mut fields = fields.split(' ');
+        let (mode, kind, object) = (fields.next()?, fields.next()?, fields.next()?.to_owned());
+        Some(Entry { path, object, is_link: mode == "120000", is_folder: kind == "tree" })
+    });
+    lines.collect()
+}
+
+/// Returns the path in the repository that a link leads to; `None` if it leads out of it.
+fn resolved(link: &str, target: &str) -> Option<String> {
+    if target.starts_with('/') {
+        return None;
+    }
+    let mut path: Vec<&str> = link.split('/').collect();
+    path.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                path.pop()?;
+            }
+            part => path.push(part),
+        }
+    }
+    Some(path.join("/"))
 }
 
 #[cfg(test)]

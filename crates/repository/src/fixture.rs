@@ -70,6 +70,8 @@ pub(crate) struct Fixture {
     pub(crate) git: Git,
     /// The commit that the job starts from.
     pub(crate) base: Sha,
+    /// The project's patterns of more files of CI pipelines.
+    pub(crate) ci_paths: Vec<String>,
     /// Signs the job's commits.
     pub(crate) signer: Option<Arc<Signer>>,
 }
@@ -80,7 +82,7 @@ impl Fixture {
         let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
         let dir = tempfile::tempdir().unwrap();
         let base = "0".repeat(40).parse().unwrap();
-        let mut fixture = Self { dir, git, base, signer: None };
+        let mut fixture = Self { dir, git, base, ci_paths: Vec::new(), signer: None };
         let origin = fixture.origin();
         let init = ["init", "--quiet", "--bare", "--initial-branch=main"];
         fixture.git.command(init).env("GIT_DIR", &origin).run().await.unwrap();
@@ -168,7 +170,7 @@ impl Fixture {
         let id = JobId::from_uuid(uuid::Uuid::from_u128(1));
         let job = Job::new(id, "shop".parse().unwrap(), source, Timestamp::default());
         let (name, base) = (BRANCH.to_owned(), self.base.clone());
-        let branch = Branch { name, generation: 1, base, head: head.clone(), pushed: None };
+        let branch = Branch { name, generation: 1, base, head: head.clone(), pushed: None, existed: false };
         let scratch = Scratch::new(self.dir.path());
         let rebase_tree = self.dir.path().join("rebase");
         let push = Push {
@@ -180,7 +182,16 @@ impl Fixture {
             rebase_tree: &rebase_tree,
         };
         let (base, disk_bytes) = ("main", 1 << 30);
-        let outgoing = Outgoing { branch: &branch, head, commits: &[], left_out: &[], disk_bytes, base, ci_files };
+        let outgoing = Outgoing {
+            branch: &branch,
+            head,
+            commits: &[],
+            left_out: &[],
+            disk_bytes,
+            base,
+            ci_files,
+            ci_paths: &self.ci_paths,
+        };
         push.run(&job, &outgoing).await
     }
 

@@ -57,6 +57,8 @@ pub struct Outgoing<'a> {
     /// The policy for commits that change files of CI pipelines. The built-in code host runs no pipelines, so the
     /// policy does not apply to it.
     pub ci_files: CiFiles,
+    /// The project's patterns of more such files.
+    pub ci_paths: &'a [String],
 }
 
 /// The resources of a push.
@@ -84,7 +86,7 @@ impl Push<'_> {
     pub async fn run(&self, job: &Job, outgoing: &Outgoing<'_>) -> Result<Pushed, RepositoryError> {
         let Outgoing { branch, head, .. } = *outgoing;
         if outgoing.ci_files == CiFiles::Refuse && !self.remote.is_ours {
-            match ci_files::check(self.mirror, branch, head, outgoing.base).await? {
+            match ci_files::check(self.mirror, branch, head, outgoing.base, outgoing.ci_paths).await? {
                 CiCheck::Unchanged => {}
                 CiCheck::Changed(reason) => return Err(reason.into()),
                 CiCheck::OnlyBetween { from } => {

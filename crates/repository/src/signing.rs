@@ -276,7 +276,7 @@ impl Mirror {
 
 /// Takes an object from the output of `git cat-file --batch`: a line with its name, kind and size, its content, and a
 /// line break.
-fn next_object<'a>(output: &mut &'a [u8]) -> Option<&'a [u8]> {
+pub(crate) fn next_object<'a>(output: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = output.iter().position(|byte| *byte == b'\n')?;
     let size: usize = std::str::from_utf8(&output[..end]).ok()?.rsplit(' ').next()?.parse().ok()?;
     let content = output.get(end + 1..end + 1 + size)?;

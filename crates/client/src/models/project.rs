@@ -146,6 +146,14 @@ pub struct PullRequest {
     pub assignees: Vec<String>,
     /// The policy for commits that change files of CI pipelines.
     pub ci_files: CiFiles,
+    /// More files of CI pipelines, which commits must not change either: paths from the root, in which `*` stands for any
+    /// characters but `/`, and `**` for any characters. A path that ends with `/` stands for all files in the folder.
+    #[serde(default)]
+    pub ci_paths: Vec<String>,
+    /// The branches that jobs never push to, in addition to those that work is merged into. `*` stands for any characters
+    /// but `/`, and `**` for any characters.
+    #[serde(default)]
+    pub protected_branches: Vec<String>,
     /// `true` if a job is archived when its pull request is merged.
     pub archive_on_merge: bool,
     /// The reaction to new commits of the branch that an open pull request is merged into; `None` from a server that

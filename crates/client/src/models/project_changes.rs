@@ -325,6 +325,14 @@ pub struct PullRequestChanges {
     /// The policy for commits that change files of CI pipelines, such as `.github/workflows`; by default, `refuse`.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub ci_files: Change<CiFiles>,
+    /// More files of CI pipelines, which commits must not change either: paths from the root, in which `*` stands for any
+    /// characters but `/`, and `**` for any characters. A path that ends with `/` stands for all files in the folder.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub ci_paths: Change<Vec<String>>,
+    /// The branches that jobs never push to, in addition to those that work is merged into. `*` stands for any characters
+    /// but `/`, and `**` for any characters.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub protected_branches: Change<Vec<String>>,
     /// `true` to archive a job when its pull request is merged; by default, `false`.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub archive_on_merge: Change<bool>,
@@ -392,6 +400,20 @@ impl PullRequestChanges {
     #[must_use]
     pub fn ci_files(mut self, value: impl Into<Change<CiFiles>>) -> Self {
         self.ci_files = value.into();
+        self
+    }
+
+    /// Sets `ci_paths`.
+    #[must_use]
+    pub fn ci_paths(mut self, value: impl Into<Change<Vec<String>>>) -> Self {
+        self.ci_paths = value.into();
+        self
+    }
+
+    /// Sets `protected_branches`.
+    #[must_use]
+    pub fn protected_branches(mut self, value: impl Into<Change<Vec<String>>>) -> Self {
+        self.protected_branches = value.into();
         self
     }
 

@@ -2,7 +2,9 @@
 //! has reviewed the change.
 //!
 //! The names are those that the documentation of each system gives as its defaults. A system can be configured to read
-//! other files, which are not known here.
+//! other files, which a project names (`pullRequest.ciPaths`).
+
+use crate::pattern;
 
 /// Folders in which every file may define a pipeline, or an action that pipelines run.
 const FOLDERS: [&str; 17] = [
@@ -62,23 +64,66 @@ const FILES: [&str; 27] = [
     "codemagic.yml",
 ];
 
-/// Returns whether CI systems run pipelines that the file at `path` defines. The path is relative to the root of the
-/// repository. An entry in place of a folder counts too, such as a symbolic link with the name `.github`. Some hosts
-/// ignore case, so this does too.
+/// The folders at the top of a repository in which files of CI pipelines are, in lower case, without a slash.
 #[must_use]
-pub fn is_ci_file(path: &str) -> bool {
-    let path = path.to_lowercase();
+pub fn top_folders() -> Vec<&'static str> {
+    let mut names: Vec<&str> = FOLDERS.iter().filter_map(|folder| folder.split('/').next()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The files that count as files of CI pipelines: those of the known systems, and those that a project or links name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CiFileNames {
+    /// Patterns of paths ([`pattern::matches`]) in lower case. A pattern that ends with `/` stands for all files in the
+    /// folder.
+    more: Vec<String>,
+}
+
+impl CiFileNames {
+    /// Returns the known files, and those of a project (`pullRequest.ciPaths`).
+    #[must_use]
+    pub fn new(patterns: &[String]) -> Self {
+        let more = patterns.iter().map(|pattern| pattern.trim_start_matches('/').to_lowercase()).collect();
+        Self { more }
+    }
+
+    /// Adds the path that a link in the place of such a file or folder leads to.
+    pub fn add_target(&mut self, path: &str) {
+        let path = path.to_lowercase();
+        self.more.push(format!("{path}/"));
+        self.more.push(path);
+    }
+
+    /// Returns whether CI systems run pipelines that the file at `path` defines. The path is relative to the root of the
+    /// repository. An entry in place of a folder counts too, such as a symbolic link with the name `.github`. Some hosts
+    /// ignore case, so this does too.
+    #[must_use]
+    pub fn contain(&self, path: &str) -> bool {
+        let path = path.to_lowercase();
+        is_known(&path) || self.more.iter().any(|pattern| names(pattern, &path))
+    }
+}
+
+/// Returns whether a pattern names a path, or a path in place of one of its folders. Both are in lower case.
+fn names(pattern: &str, path: &str) -> bool {
+    let fixed = pattern.split('*').next().unwrap_or_default();
+    let is_in_place = fixed.strip_prefix(path).is_some_and(|rest| !path.is_empty() && rest.starts_with('/'));
+    let is_in = pattern.ends_with('/') && pattern::matches(&format!("{pattern}**"), path);
+    is_in_place || is_in || pattern::matches(pattern, path)
+}
+
+/// Returns whether a known system reads the file, whose path is in lower case.
+fn is_known(path: &str) -> bool {
     let is_yaml = path.ends_with(".yml") || path.ends_with(".yaml");
-    let in_place_of = |folder: &str| folder.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'));
+    let in_place_of = |folder: &str| folder.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
     let is_in = |folder: &str| path.starts_with(folder) && (is_yaml || folder != GITLAB);
     let is_azure = is_yaml && path.starts_with("azure-pipelines") && !path.contains('/');
     // Jenkins reads the file at the top by default; many jobs name one in a folder.
     let name = path.rsplit('/').next().unwrap_or_default();
     let is_jenkins = name == "jenkinsfile" || name.starts_with("jenkinsfile.") || name.ends_with(".jenkinsfile");
-    FOLDERS.iter().any(|folder| is_in(folder) || in_place_of(folder))
-        || FILES.contains(&path.as_str())
-        || is_azure
-        || is_jenkins
+    FOLDERS.iter().any(|folder| is_in(folder) || in_place_of(folder)) || FILES.contains(&path) || is_azure || is_jenkins
 }
 
 #[cfg(test)]
@@ -114,7 +159,7 @@ mod tests {
             ".teamcity/settings.kts",
             "cloudbuild.yaml",
         ] {
-            assert!(is_ci_file(ci), "{ci}");
+            assert!(CiFileNames::default().contain(ci), "{ci}");
         }
         for replaced in [
             ".github",
@@ -126,7 +171,7 @@ mod tests {
             ".gitlab",
             ".buildkite",
         ] {
-            assert!(is_ci_file(replaced), "{replaced}");
+            assert!(CiFileNames::default().contain(replaced), "{replaced}");
         }
         for other in [
             "",
@@ -143,7 +188,40 @@ mod tests {
             "src/jenkinsfile_parser.rs",
             "circleci/config.yml",
         ] {
-            assert!(!is_ci_file(other), "{other}");
+            assert!(!CiFileNames::default().contain(other), "{other}");
         }
+    }
+    #[test]
+    fn a_project_names_more_files() {
+        let patterns = ["/ci/*.yml", "deploy/", "**/pipeline.json", "Tools/CI.sh"].map(str::to_owned);
+        let mut names = CiFileNames::new(&patterns);
+        for (path, expected) in [
+            ("ci/a.yml", true),
+            ("ci/a/b.yml", false),
+            ("CI/A.YML", true),
+            ("ci", true),
+            ("ci/a.sh", false),
+            ("deploy/a/b", true),
+            ("deploy", true),
+            ("deploys/a", false),
+            ("a/b/pipeline.json", true),
+            ("tools/ci.sh", true),
+            ("tools", true),
+            ("tools/other.sh", false),
+            (".github/workflows/a.yml", true),
+            ("", false),
+        ] {
+            assert_eq!(names.contain(path), expected, "{path}");
+        }
+        assert!(!names.contain("build/Real.yml"));
+        names.add_target("build/Real.yml");
+        assert!(names.contain("build/real.yml") && names.contain("build/Real.yml/a") && names.contain("build"));
+    }
+
+    #[test]
+    fn the_top_folders_are_those_of_the_known_systems() {
+        let folders = top_folders();
+        assert!(folders.contains(&".github") && folders.contains(&".gitlab"), "{folders:?}");
+        assert!(folders.iter().all(|folder| !folder.contains('/')), "{folders:?}");
     }
 }

@@ -63,7 +63,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             if job.branch.as_ref().is_none_or(|branch| branch.head != turn.head) {
                 job.unpublished.clear();
             }
-            job.branch = Some(turn.branch());
+            job.branch = Some(turn.branch(job.branch.as_ref()));
             if let Some(name) = turn.default_branch.as_ref().filter(|_| job.source.reference == DEFAULT_BRANCH) {
                 job.source.reference.clone_from(name);
             }

@@ -19,6 +19,9 @@ pub struct Branch {
     pub head: Sha,
     /// The newest commit that is known to be on the code host.
     pub pushed: Option<Sha>,
+    /// `true` if the code host had the branch before the job worked on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub existed: bool,
 }
 
 /// A pull request.

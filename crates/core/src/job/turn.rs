@@ -62,14 +62,16 @@ impl TurnBegun {
     /// Returns the beginning of a turn that is recorded as the state of the job's branch.
     #[must_use]
     pub fn of_branch(branch: &Branch) -> Self {
-        let Branch { name, generation, base, head, pushed } = branch.clone();
+        let Branch { name, generation, base, head, pushed, existed: _ } = branch.clone();
         Self { branch: name, generation, base, head, pushed, default_branch: None }
     }
 
-    /// Returns the job's branch from this turn on.
+    /// Returns the job's branch from this turn on; `before` is its branch until then.
     #[must_use]
-    pub fn branch(&self) -> Branch {
+    pub fn branch(&self, before: Option<&Branch>) -> Branch {
+        let before = before.filter(|before| before.name == self.branch);
+        let existed = before.map_or(self.pushed.is_some(), |before| before.existed);
         let Self { branch, generation, base, head, pushed, default_branch: _ } = self.clone();
-        Branch { name: branch, generation, base, head, pushed }
+        Branch { name: branch, generation, base, head, pushed, existed }
     }
 }

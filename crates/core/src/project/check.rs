@@ -71,6 +71,8 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
         ("pullRequest.labels", &pulls.labels),
         ("pullRequest.reviewers", &pulls.reviewers),
         ("pullRequest.assignees", &pulls.assignees),
+        ("pullRequest.ciPaths", &pulls.ci_paths),
+        ("pullRequest.protectedBranches", &pulls.protected_branches),
         ("checks.only", &settings.checks.only),
         ("checks.ignore", &settings.checks.ignore),
     ] {

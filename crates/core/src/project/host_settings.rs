@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::code_host::{CodeHostId, HostKind};
+use crate::pattern;
 
 /// The kind of a code host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -87,12 +88,27 @@ pub struct PullRequestSettings {
     /// The policy for commits that change files of CI pipelines.
     #[serde(skip_serializing_if = "is_default")]
     pub ci_files: CiFiles,
+    /// More files of CI pipelines: patterns of paths ([`crate::code_host::ci_files::CiFileNames`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ci_paths: Vec<String>,
+    /// The branches that jobs never push to, in addition to those that work is merged into: patterns of names
+    /// ([`crate::pattern::matches`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protected_branches: Vec<String>,
     /// `true` if a job is archived when its pull request is merged.
     #[serde(skip_serializing_if = "is_default")]
     pub archive_on_merge: bool,
     /// The reaction to new commits of the base branch.
     #[serde(skip_serializing_if = "is_default")]
     pub keep_up_to_date: KeepUpToDate,
+}
+
+impl PullRequestSettings {
+    /// Returns whether a branch is one that jobs never push to by `protected_branches`.
+    #[must_use]
+    pub fn protects(&self, branch: &str) -> bool {
+        self.protected_branches.iter().any(|pattern| pattern::matches(pattern, branch))
+    }
 }
 
 /// The reaction to new commits of the branch that an open pull request is merged into.

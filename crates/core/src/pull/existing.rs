@@ -123,7 +123,7 @@ pub enum NotUsable {
     /// Jobs do not push to the branch.
     #[error(
         "the pull request {url} merges the branch {head:?}, which is the default branch, or the project's ref or \
-         pullRequest.base, and jobs do not push to those"
+         pullRequest.base, or one of its pullRequest.protectedBranches, and jobs do not push to those"
     )]
     Protected {
         /// The page.
@@ -175,7 +175,7 @@ pub fn check(
         return Err(NotUsable::BranchName { url, head });
     }
     let own = [&repository.default_branch, &project.reference, &project.settings.pull_request.base];
-    if own.into_iter().flatten().any(|branch| *branch == head) {
+    if own.into_iter().flatten().any(|branch| *branch == head) || project.settings.pull_request.protects(&head) {
         return Err(NotUsable::Protected { url, head });
     }
     let repository = Some(PullRepository { host, id: repository.id.clone() });

@@ -38,6 +38,8 @@ fn settings() -> Settings {
             reviewers: list(&["ada", "acme/backend"]),
             assignees: list(&["ada"]),
             ci_files: CiFiles::Allow,
+            ci_paths: list(&["ci/**", "deploy.yml"]),
+            protected_branches: list(&["release/*"]),
             archive_on_merge: true,
             keep_up_to_date: KeepUpToDate::Conflicts,
         },

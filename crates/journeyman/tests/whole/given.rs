@@ -12,9 +12,7 @@ use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::ids::{JobId, WorkerId};
 use journeyman_core::job::{Job, JobState, JobStatus};
 use journeyman_core::message::{DeliveryMode, Message, Origin};
-use journeyman_core::ports::{
-    Blobs, Forges, JobStore, PullStore, Store,
-};
+use journeyman_core::ports::{Blobs, Forges, JobStore, PullStore, Store};
 use journeyman_core::project::{DEFAULT_AGENT, Project, Settings};
 use journeyman_core::run::{ReasonCode, Run};
 use journeyman_core::time::Timestamp;

@@ -94,7 +94,6 @@ fn sandbox(data: &Path) -> Bubblewrap {
     Bubblewrap::new(settings).unwrap()
 }
 
-
 struct StayingProcess {
     inner: Box<dyn Process>,
     /// The path of the file [`STAYS`].

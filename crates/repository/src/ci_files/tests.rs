@@ -48,6 +48,45 @@ async fn the_built_in_host_runs_no_pipelines() {
 }
 
 #[tokio::test]
+async fn a_project_names_more_ci_files() {
+    let mut fixture = Fixture::new().await;
+    fixture.ci_paths = vec!["deploy/".to_owned()];
+    fixture.commit(&[("deploy/run.sh", Some("x"))]).await;
+    fixture.assert_refused("deploy/run.sh").await;
+    fixture.commit(&[("deploy/run.sh", None), ("a", Some("2"))]).await;
+    assert!(matches!(fixture.push(CiFiles::Refuse, false).await, Ok(Pushed::Rebased { .. })), "pushed as one commit");
+}
+
+#[tokio::test]
+async fn what_a_link_among_the_ci_files_leads_to_is_one_too() {
+    use std::os::unix::fs::symlink;
+    let mut fixture = Fixture::new().await;
+    let tree = fixture.clone();
+    std::fs::create_dir_all(tree.join("ci/more")).unwrap();
+    std::fs::create_dir_all(tree.join(".circleci")).unwrap();
+    for file in ["ci/real.yml", "ci/build", "ci/more/a", "ci/other"] {
+        std::fs::write(tree.join(file), "1").unwrap();
+    }
+    symlink("../ci/link.yml", tree.join(".circleci/config.yml")).unwrap();
+    symlink("real.yml", tree.join("ci/link.yml")).unwrap();
+    symlink("./ci/build", tree.join("Jenkinsfile")).unwrap();
+    symlink("ci/more", tree.join(".buildkite")).unwrap();
+    symlink("../../../outside", tree.join(".circleci/outside")).unwrap();
+    symlink("loop.yml", tree.join(".circleci/loop.yml")).unwrap();
+    fixture.base = fixture.commit_all().await;
+    fixture.publish("main").await;
+    for (file, is_refused) in [("ci/build", true), ("ci/more/a", true), ("ci/other", false)] {
+        fixture.commit(&[(file, Some("2"))]).await;
+        if is_refused {
+            fixture.assert_refused(file).await;
+            fixture.run(&["reset", "--quiet", "--hard", "HEAD~1"]).await;
+        } else {
+            fixture.assert_pushed().await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn ci_files_are_found_in_every_kind_of_change() {
     type Change = fn(&Path);
     let changes: [(&str, &str, Change); 8] = [

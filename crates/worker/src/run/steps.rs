@@ -16,11 +16,11 @@ use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job};
 use journeyman_core::left_out::{LeftOut, named_in};
-use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image};
+use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image, JobFilter};
 use journeyman_core::project::{CODE_HOST_TOKEN, Lfs, Project, SandboxSettings, SecretUse, SecretValue};
 use journeyman_core::pull::base_comparison;
 use journeyman_core::run::Reason;
-use journeyman_repository::branch::{base_of, check_writable, choose_branch};
+use journeyman_repository::branch::{base_of, check_creator, check_writable, choose_branch, needs_creator_check};
 use journeyman_repository::diff_stat::{Range, turn_diff};
 use journeyman_repository::import::FILE_BYTES;
 use journeyman_repository::push::{Outgoing, Push, Pushed, check_push};
@@ -54,6 +54,9 @@ use crate::workspace::scan::{TreeScan, scan};
 use crate::workspace::session::Session;
 use crate::workspace::state::{TreeState, digest};
 use crate::workspace::{Workspace, home_archive};
+
+/// The number of jobs with a branch that are looked at to find out whether one has made it.
+const MAKERS: usize = 100;
 
 #[async_trait]
 impl Machine for Host {
@@ -200,6 +203,7 @@ impl Steps for HostSteps<'_> {
     async fn prepare(&self) -> Result<TurnBegun, RunError> {
         self.host.containment.check(self.job()).await?;
         let begun = choose_branch(self.job(), &self.assignment.project, &self.mirror, &*self.forge).await?;
+        self.check_creator(&begun).await?;
         self.keep_earlier(&begun).await?;
         let session = self.session();
         let workspace = &self.sandbox.workspace;
@@ -380,9 +384,10 @@ impl Steps for HostSteps<'_> {
         let project = &self.assignment.project;
         let disk_bytes = project.settings.limits.disk_bytes();
         let base = &base_of(job, project, &self.mirror)?;
-        let ci_files = project.settings.pull_request.ci_files;
+        let (ci_files, ci_paths) =
+            (project.settings.pull_request.ci_files, &project.settings.pull_request.ci_paths[..]);
         let left_out = &self.left_out().await;
-        Ok(push.run(job, &Outgoing { branch, head, commits, left_out, disk_bytes, base, ci_files }).await?)
+        Ok(push.run(job, &Outgoing { branch, head, commits, left_out, disk_bytes, base, ci_files, ci_paths }).await?)
     }
 
     async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, RunError> {
@@ -406,6 +411,20 @@ impl HostSteps<'_> {
     /// Returns the job as it was claimed.
     const fn job(&self) -> &Job {
         &self.assignment.claimed.job
+    }
+
+    /// Refuses a branch that the creator of the job may not let it write to.
+    async fn check_creator(&self, begun: &TurnBegun) -> Result<(), RunError> {
+        if !needs_creator_check(self.job(), begun) {
+            return Ok(());
+        }
+        let (branch, projects) = (Some(begun.branch.clone()), Some(vec![self.assignment.project.id.clone()]));
+        let filter = JobFilter { projects, branch, limit: MAKERS, ..JobFilter::default() };
+        let made = |job: &Job| job.branch.as_ref().is_some_and(|own| own.name == begun.branch && !own.existed);
+        let is_made_by_job = self.host.store.jobs(filter).await?.iter().any(made);
+        // The record of an earlier push may have been lost.
+        let is_own = is_made_by_job || self.published_before(begun).await?.is_some();
+        Ok(check_creator(self.job(), begun, is_own)?)
     }
 
     /// Returns what the commits of the turn do not have.

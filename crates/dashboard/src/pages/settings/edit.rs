@@ -114,6 +114,7 @@ fn pull_requests(fields: &Fields) -> Result<Edit, String> {
     let body = long(fields, "body");
     let [labels, reviewers, assignees] = ["labels", "reviewers", "assignees"].map(|name| fields.separated(name));
     let ci_files = if fields.is_set("ciFiles") { CiFiles::Allow } else { CiFiles::Refuse };
+    let [ci_paths, protected_branches] = ["ciPaths", "protectedBranches"].map(|name| fields.lines(name));
     let archive_on_merge = fields.is_set("archiveOnMerge");
     let keep_up_to_date = match fields.text("keepUpToDate").as_str() {
         "" | "off" => KeepUpToDate::Off,
@@ -130,6 +131,8 @@ fn pull_requests(fields: &Fields) -> Result<Edit, String> {
         pulls.labels.clone_from(&labels);
         pulls.reviewers.clone_from(&reviewers);
         pulls.assignees.clone_from(&assignees);
+        pulls.ci_paths.clone_from(&ci_paths);
+        pulls.protected_branches.clone_from(&protected_branches);
         (pulls.ci_files, pulls.archive_on_merge) = (ci_files, archive_on_merge);
         pulls.keep_up_to_date = keep_up_to_date;
     }))

@@ -130,6 +130,14 @@ pub struct PullRequestChanges {
     pub assignees: Option<Vec<String>>,
     /// The policy for commits that change files of CI pipelines, such as `.github/workflows`; by default, `refuse`.
     pub ci_files: Option<CiFiles>,
+    /// More files of CI pipelines, which commits must not change either: paths from the root, in which `*` stands for any
+    /// characters but `/`, and `**` for any characters. A path that ends with `/` stands for all files in the folder.
+    #[schema(max_items = 50)]
+    pub ci_paths: Option<Vec<String>>,
+    /// The branches that jobs never push to, in addition to those that work is merged into. `*` stands for any characters
+    /// but `/`, and `**` for any characters.
+    #[schema(max_items = 50)]
+    pub protected_branches: Option<Vec<String>>,
     /// `true` to archive a job when its pull request is merged; by default, `false`.
     pub archive_on_merge: Option<bool>,
     /// The reaction to new commits of the branch that an open pull request is merged into; by default, `off`.
@@ -318,6 +326,8 @@ impl ProjectChanges {
                 reviewers: pulls.reviewers.unwrap_or_default(),
                 assignees: pulls.assignees.unwrap_or_default(),
                 ci_files: pulls.ci_files.unwrap_or_default().into(),
+                ci_paths: pulls.ci_paths.unwrap_or_default(),
+                protected_branches: pulls.protected_branches.unwrap_or_default(),
                 archive_on_merge: pulls.archive_on_merge.unwrap_or_default(),
                 keep_up_to_date: pulls.keep_up_to_date.unwrap_or_default().into(),
             },

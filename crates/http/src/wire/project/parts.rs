@@ -74,6 +74,12 @@ pub struct PullRequest {
     pub assignees: Vec<String>,
     /// The policy for commits that change files of CI pipelines.
     pub ci_files: CiFiles,
+    /// More files of CI pipelines, which commits must not change either: paths from the root, in which `*` stands for any
+    /// characters but `/`, and `**` for any characters. A path that ends with `/` stands for all files in the folder.
+    pub ci_paths: Vec<String>,
+    /// The branches that jobs never push to, in addition to those that work is merged into. `*` stands for any characters
+    /// but `/`, and `**` for any characters.
+    pub protected_branches: Vec<String>,
     /// `true` if a job is archived when its pull request is merged.
     pub archive_on_merge: bool,
     /// The reaction to new commits of the branch that an open pull request is merged into.
@@ -91,6 +97,8 @@ impl From<PullRequestSettings> for PullRequest {
             reviewers: settings.reviewers,
             assignees: settings.assignees,
             ci_files: settings.ci_files.into(),
+            ci_paths: settings.ci_paths,
+            protected_branches: settings.protected_branches,
             archive_on_merge: settings.archive_on_merge,
             keep_up_to_date: settings.keep_up_to_date.into(),
         }

@@ -59,6 +59,7 @@ impl Fixture {
             base: before.head.clone(),
             head: head.clone(),
             pushed: None,
+            existed: false,
         };
         let uploading = Uploading { objects, blobs, mirror: &mirror, scratch, remote };
         uploading.upload(&self.claimed.job, &branch, head).await

@@ -1,4 +1,4 @@
-//! Patterns of claims: exact text, or text with `*` and `**`.
+//! Patterns of claims of trusts, of branches and of paths: exact text, or text with `*` and `**`.
 
 /// A part of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
