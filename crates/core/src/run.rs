@@ -115,6 +115,8 @@ pub enum ReasonCode {
     CiFilesChanged,
     /// The service may not push to the branch of an existing pull request.
     PullRequestNotWritable,
+    /// The project has another repository than the one that the job has worked on.
+    RepositoryChanged,
     /// The disk is full.
     DiskFull,
     /// The blob store cannot be read or written, or a disk of the service fails or is read-only.

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use journeyman_core::code_host::{CodeHost, HostKind, HostName, RepositoryPath};
 use journeyman_core::hook::{HostComment, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
+use journeyman_core::job::PullRepository;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, Discussion, Forge,
@@ -357,6 +358,10 @@ impl Forge for HostedRepository {
 
     fn known_repository(&self) -> Option<HostRepository> {
         self.known.repositories.known(&self.key())
+    }
+
+    async fn identity(&self) -> Result<Option<PullRepository>, ForgeError> {
+        Ok(Some(PullRepository { host: self.host(), id: self.current().await?.id }))
     }
 
     fn forget(&self) {

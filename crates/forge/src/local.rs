@@ -20,6 +20,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use journeyman_core::code_host::HostName;
 use journeyman_core::ids::{ProjectId, Sha};
+use journeyman_core::job::PullRepository;
 use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{
     Checks, ComparisonStore, CreatedPull, Discussion, Forge, ForgeError, HostRepository, HostedObjects, ProjectStore,
@@ -278,6 +279,10 @@ impl Forge for LocalRepository {
             can_push: Some(true),
             is_archived: false,
         })
+    }
+
+    async fn identity(&self) -> Result<Option<PullRepository>, ForgeError> {
+        Ok(Some(PullRepository::local(&self.name)))
     }
 
     async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError> {

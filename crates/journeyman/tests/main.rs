@@ -54,6 +54,7 @@ pub(crate) mod program {
     mod real;
     mod remote;
     mod replication;
+    mod repository_changes;
     mod results;
     mod reviews;
     mod rust_client;

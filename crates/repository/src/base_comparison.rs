@@ -73,10 +73,11 @@ impl BaseComparisons for MirrorComparisons {
             // The two branches are read when they are needed: a repository may have those of very many jobs.
             (PathBuf::from(&remote.url), None)
         } else {
-            if effort == Effort::Quick && !self.mirrors.path(&remote.url).join("HEAD").exists() {
+            let mirrors = self.mirrors.of(&project.id);
+            if effort == Effort::Quick && !mirrors.path(&remote.url).join("HEAD").exists() {
                 return Err(failed("this machine does not have the repository yet"));
             }
-            let mirror = self.mirrors.fetch_to_its_end(remote).await.map_err(failed)?;
+            let mirror = mirrors.fetch_to_its_end(remote).await.map_err(failed)?;
             (mirror.path, Some(mirror.heads))
         };
         let id = forge.repository().await.map_err(failed)?.id;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use journeyman_core::branch::{blocked, blocking_branch};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::turn::TurnBegun;
-use journeyman_core::job::{DEFAULT_BRANCH, Job};
+use journeyman_core::job::{DEFAULT_BRANCH, Job, PullRepository};
 use journeyman_core::ports::{Forge, ForgeError};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
@@ -78,7 +78,7 @@ async fn branch_of(
         }
     };
     let (branch, generation, base) = (branch.name.clone(), branch.generation, branch.base.clone());
-    Ok(TurnBegun { branch, generation, base, head, pushed, default_branch: None })
+    Ok(TurnBegun { branch, generation, base, head, pushed, default_branch: None, repository: None })
 }
 
 /// Returns how the pull request of the job's branch has ended, if it has.
@@ -143,7 +143,36 @@ fn begin(
         return Err(RepositoryError::failed(ReasonCode::PushRefused, blocked(&branch, other)));
     }
     let head = pushed.clone().unwrap_or_else(|| base.clone());
-    Ok(TurnBegun { branch, generation, base, head, pushed, default_branch: None })
+    Ok(TurnBegun { branch, generation, base, head, pushed, default_branch: None, repository: None })
+}
+
+/// Checks that the project still has the repository that a job has worked on, and returns how the code host names it. A
+/// repository may have moved to another address.
+///
+/// # Errors
+/// The project has another repository now, or the code host failed.
+pub async fn check_repository(
+    job: &Job,
+    project: &Project,
+    history: &dyn History,
+    forge: &dyn Forge,
+) -> Result<Option<PullRepository>, RepositoryError> {
+    let failed = |error| RepositoryError::from_forge("the repository cannot be identified", error);
+    let current = forge.identity().await.map_err(failed)?;
+    let of_pull = || job.pull.as_ref().and_then(|pull| pull.repository.as_ref());
+    let known = job.branch.as_ref().and_then(|branch| branch.repository.as_ref()).or_else(of_pull);
+    let is_same = match (known, &current, &job.branch) {
+        (Some(known), Some(current), _) => known == current,
+        // Some remotes give no IDs. One with the commit that the job began with has the same history.
+        (_, _, Some(branch)) if job.source.repository != project.repository => history.is_on_remote(&branch.base).await,
+        _ => true,
+    };
+    if is_same {
+        return Ok(current);
+    }
+    let text = "the project has another repository than the one that this job has worked on. Nothing is pushed to another \
+                repository; the job's commits are kept. Create a new job, or give the project its earlier repository";
+    Err(RepositoryError::failed(ReasonCode::RepositoryChanged, text))
 }
 
 /// Checks that the code host has not said that nothing can be pushed to the repository. Asks nothing.
@@ -272,6 +301,10 @@ mod tests {
             Ok(self.heads[reference].clone())
         }
 
+        async fn is_on_remote(&self, commit: &Sha) -> bool {
+            self.heads.values().any(|head| head == commit)
+        }
+
         async fn has(&self, commit: &Sha) -> bool {
             self.known.as_ref().is_none_or(|known| known.contains(commit))
         }
@@ -311,6 +344,7 @@ mod tests {
             head: sha.clone(),
             pushed: Some(sha),
             default_branch: None,
+            repository: None,
         };
         assert!(!needs_creator_check(&job, &begun), "the creator may write");
         job.options.only_branches_of_jobs = true;
@@ -377,6 +411,7 @@ mod tests {
             base: base.clone(),
             head: head.clone(),
             pushed: Some(head.clone()),
+            repository: None,
             existed: false,
         };
         let job = Job { options, source, branch: Some(branch.clone()), ..job };
@@ -408,6 +443,7 @@ mod tests {
             base: base.clone(),
             head: base.clone(),
             pushed: None,
+            repository: None,
             existed: false,
         };
         let job = Job { branch: Some(branch), ..job };

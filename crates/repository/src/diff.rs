@@ -59,13 +59,14 @@ impl MirrorDiffs {
     async fn mirror_with(&self, project: &Project, job: &Job, commit: &Sha) -> Result<(PathBuf, bool), DiffError> {
         let forge = self.forges.of(project).await.map_err(|error| unavailable(&error))?;
         let remote = forge.remote().await.map_err(|error| unavailable(&error))?;
-        let path = self.mirrors.path(&remote.url);
+        let mirrors = self.mirrors.of(&project.id);
+        let path = mirrors.path(&remote.url);
         if self.mirrors.has(&path, commit).await {
             return Ok((path, true));
         }
         // Another machine made the commit.
         let fetched = async {
-            let mirror = self.mirrors.fetch(remote).await?;
+            let mirror = mirrors.fetch(remote).await?;
             bundle::fetch(&*self.blobs, &mirror, &self.scratch, job).await
         };
         let has_head = fetched.await.map_err(|error| unavailable(&error))?;

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::push::{Outgoing, Push, Pushed};
 use crate::signing::Signer;
-use crate::{Mirror, Mirrors, RepositoryError, Scratch};
+use crate::{Mirror, Mirrors, ProjectMirrors, RepositoryError, Scratch};
 
 /// The branch of the job.
 pub(crate) const BRANCH: &str = "journeyman/a-1";
@@ -140,8 +140,15 @@ impl Fixture {
         self.push_commit(&head, ci_files, is_ours).await
     }
 
-    pub(crate) fn mirrors(&self) -> Mirrors {
-        Mirrors::new(self.git.clone(), self.dir.path().join("mirrors")).signing(self.signer.clone())
+    /// Returns the mirrors of all projects.
+    pub(crate) fn machine_mirrors(&self) -> Arc<Mirrors> {
+        let mirrors = Mirrors::new(self.git.clone(), self.dir.path().join("mirrors"));
+        Arc::new(mirrors.signing(self.signer.clone()))
+    }
+
+    /// Returns the mirrors of the project `shop`.
+    pub(crate) fn mirrors(&self) -> ProjectMirrors {
+        self.machine_mirrors().of(&"shop".parse().unwrap())
     }
 
     pub(crate) fn remote(&self) -> Remote {
@@ -149,7 +156,7 @@ impl Fixture {
     }
 
     /// Returns the mirror of the code host, which also has the commits of the clone.
-    pub(crate) async fn mirror(&self, mirrors: &Mirrors) -> Mirror {
+    pub(crate) async fn mirror(&self, mirrors: &ProjectMirrors) -> Mirror {
         let mirror = mirrors.fetch(self.remote()).await.unwrap();
         let clone = self.clone();
         let fetch = ["fetch", "--quiet", clone.to_str().unwrap(), "+HEAD:refs/jobs/clone"];
@@ -170,7 +177,8 @@ impl Fixture {
         let id = JobId::from_uuid(uuid::Uuid::from_u128(1));
         let job = Job::new(id, "shop".parse().unwrap(), source, Timestamp::default());
         let (name, base) = (BRANCH.to_owned(), self.base.clone());
-        let branch = Branch { name, generation: 1, base, head: head.clone(), pushed: None, existed: false };
+        let branch =
+            Branch { name, generation: 1, base, head: head.clone(), pushed: None, repository: None, existed: false };
         let scratch = Scratch::new(self.dir.path());
         let rebase_tree = self.dir.path().join("rebase");
         let push = Push {

@@ -60,5 +60,5 @@ mod upstream;
 
 pub use error::{RepositoryError, is_of_the_disk};
 pub use history::History;
-pub use mirror::{Mirror, Mirrors};
+pub use mirror::{Mirror, Mirrors, ProjectMirrors};
 pub use scratch::Scratch;

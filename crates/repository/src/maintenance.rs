@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ids::JobId;
@@ -10,7 +11,11 @@ use journeyman_core::time::Timestamp;
 use journeyman_git::{MaintenanceError, RepositoryMaintenance};
 
 use crate::Mirrors;
-use crate::mirror::HOSTED;
+use crate::mirror::{HOSTED, LISTING, PROJECT};
+
+/// The time after which a mirror that projects shared counts as unused. Processes of the previous version may run beside
+/// this one for a while.
+const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The extension of a mirror that is being removed.
 const REMOVED: &str = "removed";
@@ -54,17 +59,26 @@ impl Mirrors {
         Ok(paths)
     }
 
-    /// Removes mirrors of repositories of the built-in code host that are gone, with their caches of objects of Git LFS.
-    /// `is_gone` gets the path of a repository. Returns the number of removed mirrors. Mirrors that no run has used since
-    /// version 0.10 stay.
+    /// Removes mirrors that nothing needs, with their caches of objects of Git LFS: of projects that are gone, of
+    /// repositories of the built-in code host that are gone, and those that projects shared before version 0.10 once no
+    /// commits of jobs are left in them. `is_gone` gets the path of a repository. Returns the number of removed mirrors.
     ///
     /// # Errors
     /// The folder of the mirrors cannot be read, or a mirror cannot be removed.
-    pub async fn remove_gone(&self, is_gone: impl Fn(&Path) -> bool) -> io::Result<usize> {
+    pub async fn remove_gone(
+        &self,
+        is_project: impl Fn(&str) -> bool,
+        is_gone: impl Fn(&Path) -> bool,
+    ) -> io::Result<usize> {
         let mut removed = 0;
         for path in self.paths().await? {
-            let Ok(url) = tokio::fs::read_to_string(path.join(HOSTED)).await else { continue };
-            if !is_gone(Path::new(&url)) {
+            let project = tokio::fs::read_to_string(path.join(PROJECT)).await.ok();
+            let hosted = tokio::fs::read_to_string(path.join(HOSTED)).await.ok();
+            let is_needed = match project {
+                Some(project) => is_project(&project),
+                None => !self.is_unused(&path).await,
+            };
+            if is_needed && !hosted.is_some_and(|url| is_gone(Path::new(&url))) {
                 continue;
             }
             let lock = self.lock(&path);
@@ -82,6 +96,14 @@ impl Mirrors {
             }
         }
         Ok(removed)
+    }
+
+    /// Returns whether a mirror without a project has no commits of jobs, and was not fetched for [`UNUSED`].
+    async fn is_unused(&self, path: &Path) -> bool {
+        let fetched = tokio::fs::metadata(path.join(LISTING)).await.and_then(|listing| listing.modified());
+        let is_old = fetched.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > UNUSED));
+        let list = ["for-each-ref", "--count=1", "refs/jobs"];
+        is_old && self.git.at(path, list).run().await.is_ok_and(|output| output.stdout.is_empty())
     }
 
     /// Does what is due in the mirror at `path`, while runs may use it.
@@ -230,21 +252,42 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn mirrors_that_nothing_needs_are_removed() {
+        let fixture = Fixture::new().await;
+        let mirrors = fixture.mirrors();
+        let mirror = mirrors.fetch(fixture.remote()).await.unwrap();
+        let remove =
+            async |projects: &[&str]| mirrors.remove_gone(|id| projects.contains(&id), |_| false).await.unwrap();
+        assert_eq!(remove(&["shop"]).await, 0);
+        assert_eq!(remove(&["other"]).await, 1, "the project is gone");
+        assert!(!mirror.path.exists());
+
+        let mirror = fixture.mirror(&mirrors).await;
+        std::fs::remove_file(mirror.path.join(PROJECT)).unwrap();
+        assert_eq!(remove(&[]).await, 0, "the previous version may still use a shared mirror");
+        let listing = std::fs::File::options().append(true).open(mirror.path.join(LISTING)).unwrap();
+        listing.set_modified(std::time::SystemTime::now() - UNUSED * 2).unwrap();
+        assert_eq!(remove(&[]).await, 0, "it has a commit of a job");
+        mirror.git.at(&mirror.path, ["update-ref", "-d", "refs/jobs/clone"]).run().await.unwrap();
+        assert_eq!(remove(&[]).await, 1);
+    }
+
+    #[tokio::test]
     async fn mirrors_of_repositories_that_are_gone_are_removed_with_their_caches() {
         let fixture = Fixture::new().await;
         let mirrors = fixture.mirrors();
         let elsewhere = mirrors.fetch(Remote { is_ours: false, ..fixture.remote() }).await.unwrap();
-        assert_eq!(mirrors.remove_gone(|_| true).await.unwrap(), 0, "it is not on the built-in host");
+        assert_eq!(mirrors.remove_gone(|_| true, |_| true).await.unwrap(), 0, "it is not on the built-in host");
         let hosted = mirrors.fetch(Remote { is_ours: true, ..fixture.remote() }).await.unwrap();
         assert_eq!(hosted.path, elsewhere.path);
         let cache = hosted.path.with_extension("lfs");
         std::fs::create_dir_all(cache.join("aa")).unwrap();
         let url = fixture.remote().url;
-        assert_eq!(mirrors.remove_gone(|path| path != Path::new(&url)).await.unwrap(), 0);
+        assert_eq!(mirrors.remove_gone(|_| true, |path| path != Path::new(&url)).await.unwrap(), 0);
         assert!(hosted.path.exists() && cache.exists());
         let killed = hosted.path.with_file_name("x.removed");
         std::fs::create_dir(&killed).unwrap();
-        assert_eq!(mirrors.remove_gone(|path| path == Path::new(&url)).await.unwrap(), 1);
+        assert_eq!(mirrors.remove_gone(|_| true, |path| path == Path::new(&url)).await.unwrap(), 1);
         assert!(!hosted.path.exists() && !cache.exists() && !killed.exists());
         mirrors.fetch(fixture.remote()).await.unwrap();
     }

@@ -1,14 +1,16 @@
-//! The bare mirrors of repositories: one for each repository, shared by all of its jobs. The host commits and pushes
-//! from a mirror; agents never write to it.
+//! The bare mirrors of repositories: one for each project and repository, shared by all of the project's jobs. The host
+//! commits and pushes from a mirror; agents never write to it. Projects do not share mirrors, because a mirror has commits
+//! that only the project's jobs may see: those that were not published.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use journeyman_core::branch::unsupported;
 use journeyman_core::idempotency::Fingerprint;
-use journeyman_core::ids::Sha;
+use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::ports::Remote;
 use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::run::ReasonCode;
@@ -32,10 +34,28 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(1800);
 const FETCHES: usize = 3;
 
 /// The file of a mirror with the listing of its remote's refs at the time of the last fetch.
-const LISTING: &str = "journeyman-listing";
+pub(crate) const LISTING: &str = "journeyman-listing";
 
 /// The file of a mirror with the path of the repository on the built-in code host that it follows.
 pub(crate) const HOSTED: &str = "journeyman-hosted";
+
+/// The file of a mirror with the ID of its project. Mirrors that versions before 0.10 made have none.
+pub(crate) const PROJECT: &str = "journeyman-project";
+
+/// The mirrors of the repositories of a project, on one machine.
+#[derive(Debug, Clone)]
+pub struct ProjectMirrors {
+    all: Arc<Mirrors>,
+    project: ProjectId,
+}
+
+impl Deref for ProjectMirrors {
+    type Target = Mirrors;
+
+    fn deref(&self) -> &Mirrors {
+        &self.all
+    }
+}
 
 /// The mirrors of a machine.
 #[derive(Debug)]
@@ -92,10 +112,15 @@ impl Mirrors {
         &self.dir
     }
 
-    /// Returns the path of the mirror of a remote.
+    /// Returns the mirrors of a project.
     #[must_use]
-    pub fn path(&self, url: &str) -> PathBuf {
-        let name = Fingerprint::of("mirror", url.as_bytes()).0;
+    pub fn of(self: &Arc<Self>, project: &ProjectId) -> ProjectMirrors {
+        ProjectMirrors { all: Arc::clone(self), project: project.clone() }
+    }
+
+    /// Returns the path of the mirror with a name.
+    fn named(&self, kind: &str, name: &str) -> PathBuf {
+        let name = Fingerprint::of(kind, name.as_bytes()).0;
         let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         self.dir.join(format!("{name}.git"))
     }
@@ -104,6 +129,20 @@ impl Mirrors {
     pub(crate) async fn has(&self, path: &Path, commit: &Sha) -> bool {
         let object = format!("{commit}^{{commit}}");
         path.exists() && self.git.at(path, ["cat-file", "-e", &object]).run().await.is_ok()
+    }
+
+    /// Returns the lock of a mirror.
+    pub(crate) fn lock(&self, path: &Path) -> Arc<tokio::sync::Mutex<()>> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(locks.entry(path.to_owned()).or_default())
+    }
+}
+
+impl ProjectMirrors {
+    /// Returns the path of the mirror of a remote.
+    #[must_use]
+    pub fn path(&self, url: &str) -> PathBuf {
+        self.named("mirror of a project", &format!("{}\n{url}", self.project))
     }
 
     /// Updates the mirror of a remote, and creates it if it is missing.
@@ -128,22 +167,16 @@ impl Mirrors {
     ///
     /// # Errors
     /// The remote cannot be read, or the mirror cannot be written.
-    pub async fn fetch_to_its_end(self: &Arc<Self>, remote: Remote) -> Result<Mirror, RepositoryError> {
+    pub async fn fetch_to_its_end(&self, remote: Remote) -> Result<Mirror, RepositoryError> {
         let path = self.path(&remote.url);
         let held = self.lock(&path).lock_owned().await;
-        let all = Arc::clone(self);
+        let all = self.clone();
         let fetch = async move {
             let _held = held;
             restore(&path).await?;
             all.fetch_into(path, &[], remote).await
         };
         tokio::spawn(fetch).await.map_err(std::io::Error::other)?
-    }
-
-    /// Returns the lock of a mirror.
-    pub(crate) fn lock(&self, path: &Path) -> Arc<tokio::sync::Mutex<()>> {
-        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(locks.entry(path.to_owned()).or_default())
     }
 
     /// Updates the mirror at `path`, and creates it if it is missing. The caller holds its lock.
@@ -157,6 +190,7 @@ impl Mirrors {
         if is_new {
             tokio::fs::create_dir_all(&self.dir).await?;
             self.git.command(["init", "--quiet", "--bare"]).env("GIT_DIR", &path).run().await?;
+            tokio::fs::write(path.join(PROJECT), self.project.as_str()).await?;
         }
         // Listing the refs is cheap, and usually shows that nothing has changed.
         let listing = self.listing(&path, settings, &remote).await?;
@@ -167,6 +201,9 @@ impl Mirrors {
         let known = path.join(LISTING);
         let before = tokio::fs::read(&known).await.ok();
         if before.as_ref() != Some(&listing) {
+            if is_new {
+                self.copy_shared(&path, &remote.url).await;
+            }
             if !self.move_refs(&path, before.as_deref().unwrap_or_default(), &listing).await {
                 self.fetch_refs(&path, settings, &remote, is_new).await?;
             }
@@ -178,6 +215,21 @@ impl Mirrors {
         let (git, tree_sizes, signer) = (self.git.clone(), self.tree_sizes.clone(), self.signer.clone());
         let conflicts = self.conflicts.clone();
         Ok(Mirror { git, path, remote, heads, default_branch, names_default_branch, tree_sizes, conflicts, signer })
+    }
+
+    /// Copies the branches and tags of the mirror that all projects shared before version 0.10, if there is one, so that
+    /// a large repository is not fetched again after the upgrade. Commits of jobs are not copied.
+    async fn copy_shared(&self, mirror: &Path, url: &str) {
+        let shared = self.named("mirror", url);
+        if !shared.join("HEAD").exists() {
+            return;
+        }
+        let refs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
+        let from = shared.to_string_lossy();
+        let arguments = ["fetch", "--quiet", "--no-write-fetch-head", "--", &from].into_iter().chain(refs);
+        if let Err(error) = self.git.at(mirror, arguments).timeout(FETCH_TIMEOUT).run().await {
+            tracing::warn!(mirror = %shared.display(), %error, "a mirror of an earlier version could not be copied");
+        }
     }
 
     /// Returns the listing of the remote's refs.

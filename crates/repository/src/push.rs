@@ -17,7 +17,7 @@ use journeyman_git::{Failure, Folders, GitError};
 use crate::ci_files::{self, CiCheck};
 use crate::diff_stat::{Range, turn_diff};
 use crate::sync::{folders_of, sync};
-use crate::{History, Mirror, Mirrors, RepositoryError, Scratch, bundle, tree_size};
+use crate::{History, Mirror, ProjectMirrors, RepositoryError, Scratch, bundle, tree_size};
 
 /// The result of a push.
 #[derive(Debug)]
@@ -63,8 +63,8 @@ pub struct Outgoing<'a> {
 
 /// The resources of a push.
 pub struct Push<'a> {
-    /// The mirrors of this machine.
-    pub mirrors: &'a Mirrors,
+    /// The mirrors of the project.
+    pub mirrors: &'a ProjectMirrors,
     /// The mirror of the job's repository.
     pub mirror: &'a Mirror,
     /// The repository, with a credential that was obtained for this push.

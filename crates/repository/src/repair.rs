@@ -10,9 +10,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use crate::sync::{folders_of, sync};
-use crate::{Mirror, Mirrors, RepositoryError};
+use crate::{Mirror, ProjectMirrors, RepositoryError};
 
-impl Mirrors {
+impl ProjectMirrors {
     /// Rebuilds the mirror of a remote. Jobs that use the mirror meanwhile read the old one until the new one is
     /// complete.
     ///
@@ -114,7 +114,10 @@ mod tests {
     use journeyman_core::ids::Sha;
     use journeyman_git::{Git, Runner};
 
+    use std::sync::Arc;
+
     use super::*;
+    use crate::Mirrors;
 
     /// Creates folders with the names as their only files.
     fn folders(dir: &Path, names: &[&str]) {
@@ -147,7 +150,7 @@ mod tests {
     }
 
     /// Creates a repository with one commit, and mirrors. Returns them with the commit.
-    async fn mirrors(dir: &Path) -> (Mirrors, Remote, Sha) {
+    async fn mirrors(dir: &Path) -> (ProjectMirrors, Remote, Sha) {
         let git = Git::new(Runner {
             program: "git".into(),
             path: "/usr/local/bin:/usr/bin:/bin".into(),
@@ -161,7 +164,8 @@ mod tests {
         let commit = git.at(&origin, ["commit-tree", "-m", "Begin", tree.as_str()]).run().await.unwrap().sha().unwrap();
         git.at(&origin, ["update-ref", "refs/heads/main", commit.as_str()]).run().await.unwrap();
         let remote = Remote { url: origin.to_str().unwrap().to_owned(), credential: None, is_ours: true };
-        (Mirrors::new(git, dir.join("mirrors")), remote, commit)
+        let mirrors = Arc::new(Mirrors::new(git, dir.join("mirrors")));
+        (mirrors.of(&"shop".parse().unwrap()), remote, commit)
     }
 
     #[tokio::test]

@@ -8,8 +8,9 @@ use journeyman_core::ports::Remote;
 use journeyman_core::submodule::{Entry, entries};
 use journeyman_git::{Git, GitError};
 
+use crate::history::History as _;
 use crate::import::{GITLINK, GITMODULES};
-use crate::{Mirror, Mirrors, RepositoryError};
+use crate::{Mirror, ProjectMirrors, RepositoryError};
 
 /// The maximum size of a `.gitmodules` and of its settings, in bytes.
 pub const GITMODULES_BYTES: usize = 1 << 20;
@@ -145,12 +146,11 @@ impl Mirror {
         if self.git_says(&["rev-parse", "--verify", "--quiet", &kept]).await.is_some() {
             return true;
         }
-        let beyond = ["rev-list", "--max-count=1", commit.as_str(), "--not", "--branches", "--tags"];
-        self.git_says(&beyond).await.is_some_and(|output| output.is_empty())
+        self.is_on_remote(commit).await
     }
 }
 
-impl Mirrors {
+impl ProjectMirrors {
     /// Updates the mirror of a submodule, and returns it if the remote has the commit: on a branch or a tag, or by its ID.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ use crate::workspace::prebuilt::PrebuiltTrees;
 use crate::workspace::scan::{TreeScan, scan};
 use crate::workspace::session::Session;
 use crate::workspace::state::{TreeState, digest};
-use journeyman_repository::mirror::{Mirror, Mirrors};
+use journeyman_repository::mirror::{Mirror, Mirrors, ProjectMirrors};
 
 /// The value of the secret `TOKEN`.
 pub(crate) const VALUE: &str = "s3cret-9f8e-s3cret";
@@ -61,7 +61,7 @@ pub(crate) struct Fixture {
     pub(crate) project: Project,
     pub(crate) sandbox: JobSandbox,
     git: Git,
-    mirrors: Mirrors,
+    mirrors: ProjectMirrors,
     prebuilt: PrebuiltTrees,
     pub(crate) blobs: Files,
     /// The objects of Git LFS of the code host.
@@ -113,7 +113,7 @@ pub(crate) async fn fixture(setup: &str) -> Fixture {
     claimed.message.delivered_at = None;
     let [stop, lost, shutdown] = std::array::from_fn(|_| CancellationToken::new());
     let signals = Signals { stop, lost, shutdown };
-    let mirrors = Mirrors::new(git.clone(), dir.path().join("mirrors"));
+    let mirrors = Arc::new(Mirrors::new(git.clone(), dir.path().join("mirrors"))).of(&"shop".parse().unwrap());
     let sandbox = JobSandbox {
         sandbox: Arc::new(FakeSandbox::new().on_spawn(start_plainly)),
         workspace: Workspace::new(dir.path(), claimed.job.id, &Arc::from("test")),
@@ -240,7 +240,7 @@ impl Fixture {
 
     pub(crate) fn sources(&self) -> Sources<'_> {
         Sources {
-            mirrors: &self.mirrors,
+            mirrors: self.mirrors.clone(),
             forges: &FakeForges,
             store: &*self.store,
             project: &self.project,
@@ -384,7 +384,15 @@ impl Fixture {
 
 pub(crate) fn turn(head: &Sha) -> TurnBegun {
     let (base, head) = (head.clone(), head.clone());
-    TurnBegun { branch: BRANCH.to_owned(), generation: 1, base, head, pushed: None, default_branch: None }
+    TurnBegun {
+        branch: BRANCH.to_owned(),
+        generation: 1,
+        base,
+        head,
+        pushed: None,
+        default_branch: None,
+        repository: None,
+    }
 }
 
 fn write(path: &Path, text: &str) {

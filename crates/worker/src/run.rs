@@ -257,6 +257,7 @@ impl Run<'_> {
         for push in 1.. {
             let Some(branch) = job.branch.clone().filter(|_| unpushed(&job, &head)) else { break };
             self.check_lease()?;
+            self.check_project().await?;
             match self.steps.push(&job, &branch, &head, &commits).instrument(step("push")).await? {
                 Pushed::Done => break,
                 Pushed::Rebased { .. } if push == PUSHES => {
@@ -279,9 +280,23 @@ impl Run<'_> {
         }
         let Some(branch) = &job.branch else { return Err(RunError::LeaseLost) };
         self.check_lease()?;
+        self.check_project().await?;
         let pull = self.steps.pull_request(&job, branch).instrument(step("pull_request")).await?;
         passed(self.store, self.assignment, &[HoldCause::Push]).await;
         Ok(Outcome::Published { pushed: changed.then_some(head), pull })
+    }
+
+    /// Checks before each effect that others can see that the project still has the repository of this run. The next
+    /// attempt uses the new address, if it is one of the same repository.
+    async fn check_project(&self) -> Result<(), RunError> {
+        let project = &self.assignment.project;
+        let current = self.store.project(project.id.clone()).await?.ok_or(RunError::LeaseLost)?;
+        if current.repository == project.repository {
+            return Ok(());
+        }
+        let text = "the repository of the project was changed while the job worked. Its commits are kept, and the next \
+                    attempt publishes them if the new address is that of the same repository";
+        Err(RunError::may_pass(ReasonCode::RepositoryChanged, text))
     }
 
     /// Checks the lease before each effect that others can see. An effect between this check and the loss of the lease

@@ -320,6 +320,7 @@ async fn job_with_pull(fixture: &Fixture) -> JobId {
         head: sha.clone(),
         pushed: None,
         default_branch: None,
+        repository: None,
     };
     let (artifacts, ending) = (TurnArtifacts::default(), Ending::Done);
     let ended = Report::TurnEnded { head: sha.clone(), commits: vec![sha.clone()], artifacts, ending };

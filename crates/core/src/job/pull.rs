@@ -19,6 +19,9 @@ pub struct Branch {
     pub head: Sha,
     /// The newest commit that is known to be on the code host.
     pub pushed: Option<Sha>,
+    /// The repository on its code host; `None` if the host gives repositories no ID, or an older version began the branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<PullRepository>,
     /// `true` if the code host had the branch before the job worked on it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub existed: bool,

@@ -2,7 +2,7 @@
 
 use crate::diff_stat::TurnDiff;
 use crate::ids::Sha;
-use crate::job::{Branch, Job};
+use crate::job::{Branch, Job, PullRepository};
 use crate::run::Reason;
 
 /// The end of an agent's turn.
@@ -48,6 +48,8 @@ pub struct TurnBegun {
     pub pushed: Option<Sha>,
     /// The repository's default branch, if the job started from it.
     pub default_branch: Option<String>,
+    /// The repository on its code host, if the host gives repositories IDs.
+    pub repository: Option<PullRepository>,
 }
 
 impl TurnBegun {
@@ -62,16 +64,17 @@ impl TurnBegun {
     /// Returns the beginning of a turn that is recorded as the state of the job's branch.
     #[must_use]
     pub fn of_branch(branch: &Branch) -> Self {
-        let Branch { name, generation, base, head, pushed, existed: _ } = branch.clone();
-        Self { branch: name, generation, base, head, pushed, default_branch: None }
+        let Branch { name, generation, base, head, pushed, existed: _, repository } = branch.clone();
+        Self { branch: name, generation, base, head, pushed, default_branch: None, repository }
     }
 
     /// Returns the job's branch from this turn on; `before` is its branch until then.
     #[must_use]
     pub fn branch(&self, before: Option<&Branch>) -> Branch {
-        let before = before.filter(|before| before.name == self.branch);
-        let existed = before.map_or(self.pushed.is_some(), |before| before.existed);
-        let Self { branch, generation, base, head, pushed, default_branch: _ } = self.clone();
-        Branch { name: branch, generation, base, head, pushed, existed }
+        let Self { branch, generation, base, head, pushed, default_branch: _, repository } = self.clone();
+        let before = before.filter(|before| before.name == branch);
+        let existed = before.map_or(pushed.is_some(), |before| before.existed);
+        let repository = before.and_then(|before| before.repository.clone()).or(repository);
+        Branch { name: branch, generation, base, head, pushed, repository, existed }
     }
 }

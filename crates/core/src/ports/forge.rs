@@ -12,6 +12,7 @@ use crate::finding::Finding;
 use crate::hook::{HostComment, HostIssue, HostReview};
 use crate::hosted_storage::{HostedStorage, StorageRecord};
 use crate::ids::Sha;
+use crate::job::PullRepository;
 use crate::poll::{PollQuery, Polled};
 use crate::project::{Host, Project, RestrictedHost, SecretChanges, repository_host};
 use crate::pull::{HostPull, NewPull, PullChange};
@@ -279,6 +280,12 @@ pub trait Forge: Send + Sync {
     /// asking; `None` if there is none.
     fn known_repository(&self) -> Option<HostRepository> {
         None
+    }
+
+    /// Returns the repository as pull requests name it; `None` if the remote gives repositories no ID. The answer may be a
+    /// minute old.
+    async fn identity(&self) -> Result<Option<PullRepository>, ForgeError> {
+        Ok(None)
     }
 
     /// Forgets the answers that were kept, for a person who tests the repository after a change.

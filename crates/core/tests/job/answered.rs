@@ -19,6 +19,7 @@ fn begin(case: Case) -> Case {
         head,
         pushed: None,
         default_branch: None,
+        repository: None,
     }))
 }
 

@@ -126,7 +126,15 @@ impl Case {
         let known = self.job.branch.as_ref();
         let head = known.map_or_else(|| sha('0'), |branch| branch.head.clone());
         let pushed = known.and_then(|branch| branch.pushed.clone());
-        let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head, pushed, default_branch: None };
+        let begun = TurnBegun {
+            branch: "b".into(),
+            generation: 1,
+            base: sha('0'),
+            head,
+            pushed,
+            default_branch: None,
+            repository: None,
+        };
         let ended =
             Report::TurnEnded { head: sha(digit), commits: vec![sha(digit)], artifacts: artifacts("s"), ending };
         self.report(Report::TurnBegun(begun)).report(ended)

@@ -165,7 +165,15 @@ fn a_clock_that_was_set_back_delays_no_job() {
 
 /// The first turn of a job, on the branch `b`.
 fn first_turn() -> TurnBegun {
-    TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head: sha('0'), pushed: None, default_branch: None }
+    TurnBegun {
+        branch: "b".into(),
+        generation: 1,
+        base: sha('0'),
+        head: sha('0'),
+        pushed: None,
+        default_branch: None,
+        repository: None,
+    }
 }
 
 #[test]
@@ -295,6 +303,7 @@ fn a_new_branch_has_no_pull_request() {
         head: sha('c'),
         pushed: None,
         default_branch: None,
+        repository: None,
     };
     assert_eq!(case.report(Report::TurnBegun(begun)).job.pull, None);
 }

@@ -64,6 +64,7 @@ async fn completed(fixture: &Fixture, author: &str, title: &str) -> JobId {
         head: base.clone(),
         pushed: None,
         default_branch: None,
+        repository: None,
     };
     let (artifacts, ending) = (TurnArtifacts::default(), Ending::Done);
     let ended = Report::TurnEnded { head: base, commits: Vec::new(), artifacts, ending };

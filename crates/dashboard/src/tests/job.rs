@@ -222,6 +222,7 @@ pub(super) async fn complete(fixture: &Fixture, id: JobId, seconds: u64, entries
         head: sha('a'),
         pushed: None,
         default_branch: None,
+        repository: None,
     };
     fixture.world.advance(Duration::from_secs(seconds));
     let stat = DiffStat { additions: 1145, deletions: 18, files: 6 };

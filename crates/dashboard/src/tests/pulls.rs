@@ -672,6 +672,7 @@ pub(super) async fn job_with_pull(fixture: &Fixture) -> (JobId, u64) {
         head: sha.clone(),
         pushed: None,
         default_branch: None,
+        repository: None,
     };
     let (artifacts, ending) = (TurnArtifacts::default(), Ending::Done);
     let ended = Report::TurnEnded { head: sha.clone(), commits: vec![sha.clone()], artifacts, ending };

@@ -467,6 +467,7 @@ impl Service {
                 head: sha.clone(),
                 pushed: None,
                 default_branch: None,
+                repository: None,
             };
             let ended = Report::TurnEnded {
                 head: sha,

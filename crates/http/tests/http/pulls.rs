@@ -47,6 +47,7 @@ impl Service {
             head: sha.clone(),
             pushed: None,
             default_branch: None,
+            repository: None,
         };
         let (artifacts, ending) = (TurnArtifacts::default(), Ending::Done);
         let ended = Report::TurnEnded { head: sha.clone(), commits: vec![sha.clone()], artifacts, ending };

@@ -40,7 +40,7 @@ pub(super) struct MaintainGit {
 }
 
 impl MaintainGit {
-    /// Removes the mirrors of repositories that were removed with their projects.
+    /// Removes the mirrors of projects and repositories that were removed.
     async fn remove_mirrors(&self) -> anyhow::Result<()> {
         let Repositories { mirrors, host, .. } = &self.repositories;
         let projects = self.store.projects().await?;
@@ -53,9 +53,13 @@ impl MaintainGit {
             })
             .collect();
         let is_gone = |path: &Path| !used.contains(path) && !path.exists();
-        let removed = mirrors.remove_gone(is_gone).await.context("mirrors of removed repositories stay")?;
+        let ids: BTreeSet<&str> = projects.iter().map(|project| project.id.as_str()).collect();
+        let removed = mirrors
+            .remove_gone(|project| ids.contains(project), is_gone)
+            .await
+            .context("mirrors of removed repositories stay")?;
         if removed > 0 {
-            tracing::info!(removed, "mirrors of removed repositories were removed");
+            tracing::info!(removed, "mirrors of removed projects and repositories were removed");
         }
         Ok(())
     }
@@ -123,6 +127,7 @@ mod tests {
     use journeyman_git::{Git, Runner};
     use journeyman_lfs::Lfs;
     use journeyman_store::MemoryStore;
+    use journeyman_testkit::Seeds as _;
 
     use super::*;
 
@@ -175,9 +180,12 @@ mod tests {
         }
         let mirrors = Arc::new(Mirrors::new(git.clone(), dir.path().join("mirrors")));
         let url = hosts.local().path("shop").to_string_lossy().into_owned();
-        let mirror = mirrors.path(&url);
+        let shop = project("shop");
+        store.create_project(shop.clone(), [].into()).await.unwrap();
+        let of_shop = mirrors.of(&shop.id);
+        let mirror = of_shop.path(&url);
         // An empty repository has no default branch to mirror, but its mirror exists afterward.
-        let _ = mirrors.fetch(Remote { url, credential: None, is_ours: true }).await;
+        let _ = of_shop.fetch(Remote { url, credential: None, is_ours: true }).await;
         fill(&git, &mirror).await;
         std::fs::write(hosts.local().path("a-damaged").join("HEAD"), "damaged").unwrap();
         let repositories = Repositories { mirrors, host: hosts.local().clone(), objects: keeper };

@@ -114,7 +114,7 @@ impl Case {
         let remote = Remote { is_ours, ..fixture.remote() };
         let pull = Mutex::new(Ok(Some(OnePull::open())));
         let host = Shared(Arc::new(Host { remote, pull, asked: Mutex::new(0) }));
-        let comparisons = MirrorComparisons::new(Arc::new(host.clone()), Arc::new(fixture.mirrors()));
+        let comparisons = MirrorComparisons::new(Arc::new(host.clone()), fixture.machine_mirrors());
         Self { fixture, host, comparisons }
     }
 

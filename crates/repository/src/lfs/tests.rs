@@ -1,7 +1,7 @@
 use uuid::Uuid;
 
 use super::*;
-use crate::Mirrors;
+use crate::ProjectMirrors;
 use crate::fixture::Fixture;
 
 const OID: &str = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393";
@@ -16,7 +16,7 @@ fn file(path: &str, bytes: u64) -> LfsFile {
 
 struct Setup {
     fixture: Fixture,
-    mirrors: Mirrors,
+    mirrors: ProjectMirrors,
     scratch: Scratch,
     job: JobId,
 }

@@ -49,7 +49,8 @@ async fn a_damaged_remote_is_refused_for_a_new_mirror_and_for_an_old_one() {
     for (name, content) in [("main", None), ("main^{tree}", None), ("main:a", None), ("main:a", Some("junk"))] {
         let fixture = Fixture::new().await;
         let mirrors = fixture.mirrors();
-        let old = Mirrors::new(fixture.git.clone(), fixture.dir.path().join("old"));
+        let old = Arc::new(Mirrors::new(fixture.git.clone(), fixture.dir.path().join("old")));
+        let old = old.of(&"shop".parse().unwrap());
         old.fetch(fixture.remote()).await.unwrap();
         fixture.commit(&[("a", Some("2"))]).await;
         fixture.publish("main").await;

@@ -113,7 +113,7 @@ async fn commits_with_people_and_messages_that_are_not_text_are_counted_and_foun
     let message = MessageId::from_uuid(uuid::Uuid::from_u128(2));
     let (branch, base) = (BRANCH.to_owned(), fixture.base.clone());
     let pushed = Some(head.clone());
-    let begun = TurnBegun { branch, generation: 1, base, head, pushed, default_branch: None };
+    let begun = TurnBegun { branch, generation: 1, base, head, pushed, default_branch: None, repository: None };
     assert!(published_before(&mirror, &job, message, &begun).await.unwrap().is_none());
 }
 
@@ -129,4 +129,58 @@ async fn commits_with_people_and_messages_that_are_not_text_are_rebased() {
     let mirror = fixture.mirrors().path(&fixture.remote().url);
     let files = fixture.git.at(&mirror, files).run().await.unwrap().stdout;
     assert!(files.split(|byte| *byte == 0).any(|file| file == b"caf\xe9"), "{files:?}");
+}
+
+#[tokio::test]
+async fn a_ref_names_only_what_the_remote_shows() {
+    let fixture = Fixture::new().await;
+    let published = fixture.commit(&[("a", Some("2"))]).await;
+    fixture.publish("team/x").await;
+    fixture.run(&["tag", "v1"]).await;
+    fixture.run(&["push", "--quiet", fixture.origin().to_str().unwrap(), "v1"]).await;
+    let hidden = fixture.commit(&[("a", Some("3"))]).await;
+    let mirror = fixture.mirror(&fixture.mirrors()).await;
+    mirror.keep("job_1/head", &hidden).await.unwrap();
+    for name in ["team/x", "heads/team/x", "refs/heads/team/x", "v1", "tags/v1", "refs/tags/v1", published.as_str()] {
+        assert_eq!(mirror.resolve(name).await.unwrap(), published, "{name}");
+    }
+    assert_eq!(mirror.resolve(&published.as_str()[..10]).await.unwrap(), published);
+    for name in ["refs/jobs/job_1/head", "jobs/job_1/head", hidden.as_str(), &hidden.as_str()[..10], "FETCH_HEAD", "@"]
+    {
+        let refused = mirror.resolve(name).await;
+        let Err(RepositoryError::Failed { reason, retry: false }) = refused else { panic!("{name}: {refused:?}") };
+        assert_eq!(reason.code, ReasonCode::UnknownRef, "{name}");
+    }
+    assert!(mirror.has(&hidden).await, "the job itself goes on from it");
+}
+
+#[tokio::test]
+async fn projects_do_not_share_the_commits_of_their_jobs() {
+    let fixture = Fixture::new().await;
+    let hidden = fixture.commit(&[("a", Some("3"))]).await;
+    let all = Arc::new(Mirrors::new(fixture.git.clone(), fixture.dir.path().join("mirrors")));
+    let [one, two] = ["one", "two"].map(|id| all.of(&id.parse().unwrap()));
+    let mirror = fixture.mirror(&one).await;
+    assert!(mirror.has(&hidden).await);
+    let other = two.fetch(fixture.remote()).await.unwrap();
+    assert!(other.path != mirror.path && other.has(&fixture.base).await && !other.has(&hidden).await);
+}
+
+#[tokio::test]
+async fn a_mirror_that_projects_shared_is_copied_without_the_commits_of_jobs() {
+    let fixture = Fixture::new().await;
+    let hidden = fixture.commit(&[("a", Some("3"))]).await;
+    let mirrors = fixture.mirrors();
+    let mirror = fixture.mirror(&mirrors).await;
+    mirror.keep("job_1/head", &hidden).await.unwrap();
+    let shared = mirrors.named("mirror", &fixture.remote().url);
+    std::fs::remove_file(mirror.path.join(PROJECT)).unwrap();
+    std::fs::rename(&mirror.path, &shared).unwrap();
+    // What the mirror has is not fetched from the remote, which has lost it.
+    let objects = fixture.origin().join("objects");
+    let moved = fixture.dir.path().join("objects");
+    std::fs::rename(&objects, &moved).unwrap();
+    std::fs::create_dir_all(objects.join("pack")).unwrap();
+    let copied = mirrors.fetch(fixture.remote()).await.unwrap();
+    assert!(copied.path != shared && copied.has(&fixture.base).await && !copied.has(&hidden).await);
 }

@@ -34,6 +34,7 @@ impl Fixture {
             head: claimed.job.branch.map_or(sha("0"), |branch| branch.head),
             pushed: None,
             default_branch: None,
+            repository: None,
         };
         let ended = Report::TurnEnded {
             head: head.clone(),

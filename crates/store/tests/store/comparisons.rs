@@ -51,6 +51,7 @@ impl Fixture {
             head: sha("0"),
             pushed: None,
             default_branch: None,
+            repository: None,
         };
         let (artifacts, ending) = (TurnArtifacts::default(), Ending::Done);
         let ended = Report::TurnEnded { head: sha("2"), commits: vec![sha("2")], artifacts, ending };

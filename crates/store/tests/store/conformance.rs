@@ -77,6 +77,7 @@ pub(crate) async fn publish_next_job(fixture: &Fixture, usage: Usage, pull: Publ
         head: sha('a'),
         pushed: None,
         default_branch: None,
+        repository: None,
     };
     fixture.engine.report(job, token, Report::TurnBegun(begun)).await.unwrap();
     let diff = Some(Box::new(TurnDiff { branch: size(), message: message_diff() }));
@@ -345,6 +346,7 @@ async fn a_job_with_unrecorded_work_waits_for_its_worker_as_long_as_that_reports
             head: sha('a'),
             pushed: None,
             default_branch: None,
+            repository: None,
         };
         let reason = Reason::new(ReasonCode::StorageUnavailable, "away");
         let (since, patience) = (fixture.world.now(), Duration::from_secs(24 * 3600));

@@ -138,8 +138,15 @@ async fn run_plan(fixture: &Fixture, plan: &[Step]) -> Vec<String> {
 async fn turn(fixture: &Fixture, job: JobId, token: Token, publish: bool) -> Vec<String> {
     let commit = |digit: &str| digit.repeat(40).parse().unwrap();
     let branch = "journeyman/x".to_owned();
-    let begun =
-        TurnBegun { branch, generation: 1, base: commit("a"), head: commit("a"), pushed: None, default_branch: None };
+    let begun = TurnBegun {
+        branch,
+        generation: 1,
+        base: commit("a"),
+        head: commit("a"),
+        pushed: None,
+        default_branch: None,
+        repository: None,
+    };
     let ended = Report::TurnEnded {
         head: commit("b"),
         commits: vec![commit("b")],

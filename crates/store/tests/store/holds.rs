@@ -173,6 +173,7 @@ async fn a_receipt_names_the_message_whose_push_carried_its_commits() {
                 head: sha(before),
                 pushed: None,
                 default_branch: None,
+                repository: None,
             };
             let ended = Report::TurnEnded {
                 head: sha(digit),

@@ -14,13 +14,15 @@ use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::Published;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
-use journeyman_core::job::{Branch, Job};
+use journeyman_core::job::{Branch, Job, PullRepository};
 use journeyman_core::left_out::{LeftOut, named_in};
 use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image, JobFilter};
 use journeyman_core::project::{CODE_HOST_TOKEN, Lfs, Project, SandboxSettings, SecretUse, SecretValue};
 use journeyman_core::pull::base_comparison;
 use journeyman_core::run::Reason;
-use journeyman_repository::branch::{base_of, check_creator, check_writable, choose_branch, needs_creator_check};
+use journeyman_repository::branch::{
+    base_of, check_creator, check_repository, check_writable, choose_branch, needs_creator_check,
+};
 use journeyman_repository::diff_stat::{Range, turn_diff};
 use journeyman_repository::import::FILE_BYTES;
 use journeyman_repository::push::{Outgoing, Push, Pushed, check_push};
@@ -71,8 +73,9 @@ impl Machine for Host {
         let forge = self.forges.of(project).await.map_err(not_used)?;
         let remote = forge.remote().await.map_err(not_used)?;
         check_writable(&*forge)?;
-        let mirror = self.mirrors.fetch(remote.clone()).await?;
+        let mirror = self.mirrors.of(&project.id).fetch(remote.clone()).await?;
         let job = &assignment.claimed.job;
+        let repository = check_repository(job, project, &mirror, &*forge).await?;
         // Only the first turn asks a code host that does not say whether the credential may push.
         if job.branch.is_none()
             && forge.known_repository().is_none()
@@ -99,6 +102,7 @@ impl Machine for Host {
             host: self,
             assignment,
             forge,
+            repository,
             mirror,
             sandbox,
             setup,
@@ -113,7 +117,8 @@ impl Machine for Host {
 
     async fn repair_mirror(&self, assignment: &Assignment) -> Result<(), RunError> {
         let forge = self.forges.of(&assignment.project).await.map_err(not_used)?;
-        Ok(self.mirrors.repair(&forge.remote().await.map_err(not_used)?).await?)
+        let mirrors = self.mirrors.of(&assignment.project.id);
+        Ok(mirrors.repair(&forge.remote().await.map_err(not_used)?).await?)
     }
 
     fn low_space(&self) -> Option<FreeSpace> {
@@ -152,6 +157,8 @@ struct HostSteps<'a> {
     host: &'a Host,
     assignment: &'a Assignment,
     forge: Arc<dyn Forge>,
+    /// The repository on its code host, if the host gives repositories IDs.
+    repository: Option<PullRepository>,
     mirror: Mirror,
     sandbox: JobSandbox,
     /// The variables of the setup command.
@@ -203,6 +210,7 @@ impl Steps for HostSteps<'_> {
     async fn prepare(&self) -> Result<TurnBegun, RunError> {
         self.host.containment.check(self.job()).await?;
         let begun = choose_branch(self.job(), &self.assignment.project, &self.mirror, &*self.forge).await?;
+        let begun = TurnBegun { repository: self.repository.clone(), ..begun };
         self.check_creator(&begun).await?;
         self.keep_earlier(&begun).await?;
         let session = self.session();
@@ -374,7 +382,7 @@ impl Steps for HostSteps<'_> {
             uploading.upload(job, branch, head).await?;
         }
         let push = Push {
-            mirrors: &self.host.mirrors,
+            mirrors: &self.host.mirrors.of(&self.assignment.project.id),
             mirror: &self.mirror,
             remote: &remote,
             blobs: &*self.host.blobs,
@@ -608,7 +616,7 @@ impl HostSteps<'_> {
     /// Returns the part that fetches submodules.
     fn sources(&self) -> Sources<'_> {
         Sources {
-            mirrors: &self.host.mirrors,
+            mirrors: self.host.mirrors.of(&self.assignment.project.id),
             forges: &*self.host.forges,
             store: &*self.host.store,
             project: &self.assignment.project,

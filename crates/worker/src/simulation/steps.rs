@@ -446,6 +446,11 @@ impl History for FetchedRepository<'_> {
         self.process.disk.lock().unwrap().mirror.contains(commit)
     }
 
+    async fn is_on_remote(&self, commit: &Sha) -> bool {
+        let host = self.process.world.host();
+        self.heads.values().any(|head| host.contains(head, commit))
+    }
+
     async fn contains(&self, commit: &Sha, ancestor: &Sha) -> bool {
         self.has(commit).await && self.process.world.host().contains(commit, ancestor)
     }

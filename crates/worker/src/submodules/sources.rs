@@ -18,13 +18,13 @@ use journeyman_core::project::{Address, Host, Project, parse_address, repository
 use journeyman_core::run::ReasonCode;
 use journeyman_core::submodule::{Located, Main, Place, SkipReason};
 use journeyman_core::time::Timestamp;
-use journeyman_repository::{Mirror, Mirrors, RepositoryError};
+use journeyman_repository::{Mirror, ProjectMirrors, RepositoryError};
 
 use crate::error::RunError;
 
 /// Fetches the repositories of a project's submodules.
 pub(crate) struct Sources<'a> {
-    pub(crate) mirrors: &'a Mirrors,
+    pub(crate) mirrors: ProjectMirrors,
     pub(crate) forges: &'a dyn Forges,
     pub(crate) store: &'a dyn Store,
     pub(crate) project: &'a Project,

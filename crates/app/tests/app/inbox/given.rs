@@ -239,6 +239,7 @@ impl Desk {
             head: pushed.clone().unwrap_or(base),
             pushed,
             default_branch: None,
+            repository: None,
         };
         let sha = sha(token.0);
         let ended = Report::TurnEnded {

@@ -72,8 +72,15 @@ impl World {
         let base = if recorded.starts_with(&on_host) { recorded } else { on_host.clone() };
         let pushed = (!on_host.is_empty()).then(|| sha_of(&on_host));
         let head = sha_of(&base);
-        let turn =
-            TurnBegun { branch: "b".into(), generation: 1, base: sha_of(&[]), head, pushed, default_branch: None };
+        let turn = TurnBegun {
+            branch: "b".into(),
+            generation: 1,
+            base: sha_of(&[]),
+            head,
+            pushed,
+            default_branch: None,
+            repository: None,
+        };
         if self.report(worker, Report::TurnBegun(turn)).is_ok() {
             self.workers[worker] = WorkerState::Begun { token, base };
         }

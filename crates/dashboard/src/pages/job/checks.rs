@@ -87,6 +87,7 @@ mod tests {
             base: sha("0"),
             head: sha("a"),
             pushed: Some(sha("a")),
+            repository: None,
             existed: false,
         });
         job.checks = result.map(|result| {

@@ -82,6 +82,7 @@ impl Remedy {
             Code::CodeHostRateLimited => ("The code host limits the requests", None),
             Code::CiFilesChanged => ("The commits change files of CI pipelines", PULLS),
             Code::PullRequestNotWritable => ("The branch of the pull request is read-only", None),
+            Code::RepositoryChanged => ("The project has another repository now", REPOSITORY),
             Code::DiskFull => ("The disk is full", SYSTEM),
             Code::StorageUnavailable => ("The storage cannot be used", SYSTEM),
             Code::WorkspaceRefused => ("The changes were refused", None),

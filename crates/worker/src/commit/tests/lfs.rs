@@ -59,6 +59,7 @@ impl Fixture {
             base: before.head.clone(),
             head: head.clone(),
             pushed: None,
+            repository: None,
             existed: false,
         };
         let uploading = Uploading { objects, blobs, mirror: &mirror, scratch, remote };
