@@ -1,6 +1,6 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers test-packages test-release package release check check-format lint check-dependencies check-arm64 chaos chaos-hosts simulate exact bench fmt notices setup setup-test openapi schema
+.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers test-units test-packages test-release package release check check-format lint check-dependencies check-arm64 chaos chaos-hosts simulate exact bench fmt notices setup setup-test openapi schema
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
@@ -62,6 +62,11 @@ test-containers:
 	@sh scripts/setup.sh test-containers
 	# With --workspace, cargo uses what `make test` has built: the features of dependencies are the same.
 	cargo test --locked --workspace --test main -- program::container --include-ignored --nocapture
+
+## Test the systemd units: their exposure, and as root the service and a job in them, with a systemd in namespaces.
+test-units: setup-test
+	$(BUILD)
+	sh scripts/test-units.sh
 
 ## Install third-party agents from npm (2.5 GB), and run three turns of each in its sandbox with a scripted model.
 test-agents:
