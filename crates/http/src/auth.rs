@@ -68,6 +68,23 @@ pub(crate) fn client_address(app: &App, parts: &Parts) -> Option<std::net::IpAdd
     address::of(parts, &app.settings.trusted_proxies)
 }
 
+/// Returns whether a request for which no key is needed comes from this machine itself. Then it may see details of the
+/// machine.
+pub(crate) fn is_local(parts: &Parts) -> bool {
+    address::is_local(parts)
+}
+
+/// Returns whether a request for which no key is needed has the key of an administrator. Looks a key up only if the
+/// request has one.
+pub(crate) async fn has_key_of_administrator(app: &App, parts: &Parts) -> bool {
+    let caller = caller(app, parts, Schemes::Bearer, Scope::Read).await;
+    let may = caller.is_ok_and(|caller| caller.needs_administrator_to_read().is_ok());
+    if may {
+        mark_connection(parts, true);
+    }
+    may
+}
+
 /// Passes a request on with its [`Caller`], or returns the reason why it is refused.
 async fn admit(app: &App, request: Request, next: Next, schemes: Schemes, needs: Scope) -> Response {
     let (mut parts, body) = request.into_parts();

@@ -14,7 +14,8 @@
 //! - Every route requires a key, except `/v2/oidc/exchange`, whose token is its credential, `/healthz`, `/readyz`,
 //!   `/metrics`, `/openapi.json`, `/docs`, `/.well-known/agent-card.json`, and the pages of the dashboard, which have
 //!   sessions.
-//! - Every error of the interface is a JSON object with `error`, `code`, and `requestId`.
+//! - Every error of the interface is a JSON object with `error`, `code`, and `requestId`. Only a health check that fails
+//!   has `status` alone, if the client may not see details.
 //! - If a key cannot see a project, every response is the same as if the project did not exist.
 
 mod a2a;

@@ -2,11 +2,18 @@
 //!
 //! A full disk lets every write fail while reads work. Only a write shows that, so a small one is made when somebody asks,
 //! at most once in [`INTERVAL`].
+//!
+//! No key is needed to ask. Details are for requests from this machine, and for those with the key of an administrator;
+//! others get the status alone.
 
 pub(crate) mod storage;
 
 use std::time::Duration;
 
+use axum::Json;
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use journeyman_core::ports::StoreError;
 use journeyman_core::time::Timestamp;
@@ -16,7 +23,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::answer::More;
 use crate::app::App;
-use crate::error::{ApiError, ErrorCode};
+use crate::auth::{has_key_of_administrator, is_local};
+use crate::error::{AWAY_SECONDS, ApiError, ErrorCode};
 
 /// The time for which the result of a write is reused.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -65,6 +73,12 @@ impl Readiness {
         Self { reads, writes: app.writes.check(app).await }
     }
 
+    /// Returns whether the sender of a request may see details. A key is looked up only while the store answers.
+    pub(crate) async fn shows_details_to(&self, app: &App, parts: &Parts) -> bool {
+        let by_key = async || timeout(LIMIT, has_key_of_administrator(app, parts)).await.unwrap_or_default();
+        is_local(parts) || self.reads.is_ok() && by_key().await
+    }
+
     /// Returns the error if the store cannot be read or written.
     pub(crate) fn refusal(&self) -> Option<ApiError> {
         self.refusal_of_reads().or_else(|| match self.writes.result.as_ref().err()? {
@@ -99,7 +113,7 @@ impl Readiness {
         response
     }
 
-    /// Returns the fields about reads and about writes. The causes are not shown, because no key is needed to read this.
+    /// Returns the fields about reads and about writes. The log has the causes.
     pub(crate) fn fields(&self) -> [Value; 2] {
         let words = match &self.writes.result {
             Ok(()) => None,
@@ -113,6 +127,12 @@ impl Readiness {
         });
         [json!({ "ok": self.reads.is_ok() }), writes]
     }
+}
+
+/// Returns the response to a health check that failed, for those who may not see why.
+pub(crate) fn unavailable() -> Response {
+    let retry = [(RETRY_AFTER, AWAY_SECONDS.to_string())];
+    (StatusCode::SERVICE_UNAVAILABLE, retry, Json(json!({"status": "unavailable"}))).into_response()
 }
 
 /// Returns the result of a check, or an error if it takes too long.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::request::Parts;
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -11,13 +12,15 @@ use journeyman_core::time::{Clock, IdGen};
 use tokio::sync::watch;
 
 use crate::answer::REQUEST_ID;
+use crate::auth::is_local;
 use crate::error::{AWAY_SECONDS, ErrorCode, error_body};
 
 /// Returns the router of a service that waits for its database: `/healthz` shows that the process is alive, and everything
-/// else is answered 503 with the reason, which must contain no secret.
+/// else is answered 503. Requests from this machine itself get the reason, which must contain no secret.
 pub fn waiting_router(reason: watch::Receiver<String>, ids: Arc<dyn IdGen>, clock: Arc<dyn Clock>) -> Router {
-    let refuse = move || {
-        let (reason, id) = (reason.borrow().clone(), format!("req_{}", ids.uuid(clock.now()).simple()));
+    let refuse = move |parts: Parts| {
+        let id = format!("req_{}", ids.uuid(clock.now()).simple());
+        let reason = if is_local(&parts) { reason.borrow().clone() } else { "the log has the reason".to_owned() };
         async move { refused(&reason, &id) }
     };
     let alive = || async { ([(CONTENT_TYPE, "application/json")], r#"{"status":"ok"}"#) };

@@ -49,10 +49,12 @@ mod working_tree;
 use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::CompleteEnv;
 
 use self::paint::ColorWhen;
+use crate::core_dumps;
 
 /// Run coding agents on git repositories: a prompt becomes a pull request, and a follow-up extends it
 #[derive(Debug, Parser)]
@@ -163,6 +165,10 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn carry_out(command: Command, color: ColorWhen) -> anyhow::Result<ExitCode> {
+    // The built-in agent runs in a sandbox, has no secrets, and may be debugged there.
+    if !matches!(&command, Command::Agent(arguments) if arguments.is_built_in()) {
+        core_dumps::turn_off().context("core dumps of this process could not be turned off")?;
+    }
     match command {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Demo(arguments) => demo::run(arguments, color),

@@ -18,6 +18,7 @@ mod request_body;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod strict_transport;
 mod unreadable;
 
 use std::io::ErrorKind;

@@ -5,6 +5,7 @@ mod backup;
 mod cli;
 mod config;
 mod connections;
+mod core_dumps;
 mod duties;
 mod lifecycle;
 mod presence;

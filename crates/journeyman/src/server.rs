@@ -159,5 +159,5 @@ fn connection_limits(settings: &Settings) -> Arc<Registry> {
              service's limit of open files"
         );
     }
-    Registry::new(limits, timeouts, settings.trusted_proxies.clone())
+    Registry::new(limits, timeouts, settings.trusted_proxies.clone(), settings.is_https())
 }

@@ -35,6 +35,7 @@ pub(crate) mod program {
     mod container;
     mod containment;
     mod contexts;
+    mod core_dumps;
     mod curl_examples;
     mod disk;
     mod epochs;

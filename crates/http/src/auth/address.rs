@@ -16,6 +16,17 @@ pub(super) fn of(parts: &Parts, trusted: &[IpNet]) -> Option<IpAddr> {
     behind(peer, &parts.headers, trusted)
 }
 
+/// The header fields that proxies add to the requests that they pass on.
+const FORWARDED: [&str; 5] = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
+
+/// Returns whether a request comes from this machine itself: the peer has a loopback address, and no proxy has passed the
+/// request on. A proxy on this machine that adds none of the usual header fields is not noticed.
+pub(super) fn is_local(parts: &Parts) -> bool {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    peer.is_some_and(|peer| peer.0.ip().to_canonical().is_loopback())
+        && !FORWARDED.iter().any(|name| parts.headers.contains_key(*name))
+}
+
 fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> Option<IpAddr> {
     let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));
     if !is_trusted(&peer) {

@@ -81,7 +81,7 @@ impl StorageState {
         self.0.is_some_and(|checked| !checked.works)
     }
 
-    /// Returns the field of a health check. The cause is not shown, because no key is needed to read this.
+    /// Returns the field of a health check. The log has the cause.
     pub(crate) fn field(self) -> Value {
         let text = "the blob store cannot be written: messages are accepted, and their work waits until it is stored. The \
                     log has the cause";

@@ -5,10 +5,11 @@ use std::sync::{Arc, LazyLock};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::app::App;
 use crate::document::Document;
@@ -16,7 +17,7 @@ use crate::error::{ApiError, ErrorCode};
 use crate::extract::Administrator;
 use crate::metrics::Counts;
 use crate::openapi::errors;
-use crate::readiness::Readiness;
+use crate::readiness::{Readiness, unavailable};
 use crate::readiness::storage::StorageState;
 use crate::wire::system::System;
 
@@ -42,21 +43,27 @@ async fn healthz() -> Json<serde_json::Value> {
 }
 
 /// Returns whether the service is ready: the store answers and can write, and on a machine that carries out jobs, sandboxes
-/// can be created. The response also describes the sandbox, once it was checked, and the disk with the workspaces: while
-/// its free space is below the reserve, the machine claims no run. While the blob store cannot be written, the status is
-/// `degraded`: requests are handled, and the work of agents waits.
-async fn readyz(State(app): State<App>) -> Result<Json<Value>, Response> {
+/// can be created. While the blob store cannot be written, the status is `degraded`: requests are handled, and the work of
+/// agents waits.
+///
+/// The response to those who may see details also describes the sandbox, once it was checked, and the disk with the
+/// workspaces: while its free space is below the reserve, the machine claims no run.
+async fn readyz(State(app): State<App>, parts: Parts) -> Response {
     let state = Readiness::of(&app).await;
-    if let Some(error) = state.refusal() {
-        return Err(state.refuse(error));
+    let refusal = match state.refusal() {
+        Some(error) => Some(error),
+        None => refusal_of_sandboxes(&app).await,
+    };
+    let is_shown = state.shows_details_to(&app, &parts).await;
+    match refusal {
+        Some(error) if is_shown => return state.refuse(error),
+        Some(_) => return unavailable(),
+        None => {}
     }
-    if let Some(machine) = &app.services.machine {
-        // This request is not authenticated, so the response omits the details, which may name folders.
-        machine.available().await.map_err(|_| {
-            let text = "no sandbox can be created because the container engine does not answer; jobs wait until it \
-                        does. See the log, journeyman doctor or GET /v2/system for details";
-            state.refuse(ApiError::away(ErrorCode::SandboxUnavailable, text))
-        })?;
+    let storage = StorageState::of(&app).await;
+    let status = if storage.fails() { "degraded" } else { "ready" };
+    if !is_shown {
+        return Json(json!({"status": status})).into_response();
     }
     let seen = app.services.machine.as_ref().and_then(|machine| machine.seen());
     let sandbox = seen.map(|found| {
@@ -66,24 +73,37 @@ async fn readyz(State(app): State<App>) -> Result<Json<Value>, Response> {
     let disk = app.services.machine.as_ref().and_then(|machine| machine.free_space()).map(|space| {
         json!({"freeBytes": space.free_bytes, "reserveBytes": space.reserve_bytes, "enough": space.is_enough()})
     });
-    let [reads, writes] = state.fields();
-    let storage = StorageState::of(&app).await;
-    let status = if storage.fails() { "degraded" } else { "ready" };
-    let storage = storage.field();
-    Ok(Json(json!({
+    let ([reads, writes], storage) = (state.fields(), storage.field());
+    Json(json!({
         "status": status, "reads": reads, "writes": writes, "storage": storage, "sandbox": sandbox, "disk": disk,
-    })))
+    }))
+    .into_response()
 }
 
-/// Returns whether the service can answer requests that only read: the store answers. The response also shows whether it
-/// can write.
-async fn readyz_for_reads(State(app): State<App>) -> Result<Json<Value>, Response> {
+/// Returns the error if this machine carries out jobs and can create no sandbox.
+async fn refusal_of_sandboxes(app: &App) -> Option<ApiError> {
+    // The details may name folders, and stay in the log.
+    app.services.machine.as_ref()?.available().await.err().map(|_| {
+        let text = "no sandbox can be created because the container engine does not answer; jobs wait until it \
+                    does. See the log, journeyman doctor or GET /v2/system for details";
+        ApiError::away(ErrorCode::SandboxUnavailable, text)
+    })
+}
+
+/// Returns whether the service can answer requests that only read: the store answers. The response to those who may see
+/// details also shows whether it can write.
+async fn readyz_for_reads(State(app): State<App>, parts: Parts) -> Response {
     let state = Readiness::of(&app).await;
-    if let Some(error) = state.refusal_of_reads() {
-        return Err(state.refuse(error));
+    let is_shown = state.shows_details_to(&app, &parts).await;
+    match state.refusal_of_reads() {
+        Some(error) if is_shown => state.refuse(error),
+        Some(_) => unavailable(),
+        None if is_shown => {
+            let [reads, writes] = state.fields();
+            Json(json!({"status": "ready", "reads": reads, "writes": writes})).into_response()
+        }
+        None => Json(json!({"status": "ready"})).into_response(),
     }
-    let [reads, writes] = state.fields();
-    Ok(Json(json!({"status": "ready", "reads": reads, "writes": writes})))
 }
 
 errors!(SystemErrors: 401, 403, 503);

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::Request;
 use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_http::document;
 use journeyman_testkit::BlobFault;
 use serde_json::{Value, json};
 
-use super::given::service;
+use super::given::{Answer, Service, service};
 
 #[tokio::test]
 async fn health_metrics_and_documentation_need_no_key() {
@@ -194,6 +197,65 @@ async fn a_service_whose_blob_store_fails_handles_requests_and_says_so() {
         let answer = until("ready").await;
         assert_eq!(answer.json()["storage"]["ok"], true, "{fault:?}: {answer:?}");
     }
+}
+
+/// Returns the answer to a health check from an address, with header fields in place of the key of an administrator.
+async fn seen_by(service: &Service, path: &str, peer: &str, headers: &[(&'static str, String)]) -> Answer {
+    let change = |request: &mut Request<Body>| {
+        request.headers_mut().remove("authorization");
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        request.extensions_mut().insert(ConnectInfo(peer.parse::<std::net::SocketAddr>().unwrap()));
+    };
+    service.call("GET", path, "", change).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn strangers_get_only_the_status_of_a_machine() {
+    let service = service().await;
+    let bearer = |key: &str| vec![("authorization", format!("Bearer {key}"))];
+    let limited = service.make_key(|key| key.projects = Some(vec!["shop".parse().unwrap()])).await;
+    let administrator = service.make_key(|_| {}).await;
+    let proxied = |name: &'static str| vec![(name, "192.0.2.9".to_owned())];
+    let strangers = [
+        ("192.0.2.1:1", vec![]),
+        ("192.0.2.1:1", bearer(&limited)),
+        ("192.0.2.1:1", bearer("jmn_wrong")),
+        ("192.0.2.1:1", vec![("authorization", "Basic !".to_owned())]),
+        ("127.0.0.1:1", proxied("x-forwarded-for")),
+        ("127.0.0.1:1", proxied("forwarded")),
+        ("[::1]:1", proxied("x-real-ip")),
+    ];
+    let known = [("127.0.0.1:1", vec![]), ("[::ffff:127.0.0.1]:1", vec![]), ("192.0.2.1:1", bearer(&administrator))];
+    for path in ["/readyz", "/readyz/reads"] {
+        for (peer, headers) in &strangers {
+            let answer = seen_by(&service, path, peer, headers).await;
+            assert_eq!((answer.status.as_u16(), answer.json()), (200, json!({"status": "ready"})), "{peer} {headers:?}");
+        }
+        for (peer, headers) in &known {
+            let answer = seen_by(&service, path, peer, headers).await;
+            let body = answer.json();
+            assert_eq!((answer.status.as_u16(), &body["writes"]["ok"]), (200, &json!(true)), "{peer} {headers:?}: {body}");
+        }
+    }
+    service.machine.is_away.store(true, Ordering::SeqCst);
+    for (peer, headers) in &strangers {
+        let answer = seen_by(&service, "/readyz", peer, headers).await;
+        let expected = (503, json!({"status": "unavailable"}));
+        assert_eq!((answer.status.as_u16(), answer.json()), expected, "a load balancer needs the status code");
+        assert_eq!(answer.header("retry-after"), "2");
+    }
+    for (peer, headers) in &known {
+        let answer = seen_by(&service, "/readyz", peer, headers).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (503, &json!("sandbox_unavailable")), "{peer}");
+    }
+    service.machine.is_away.store(false, Ordering::SeqCst);
+    service.blobs.set(Some(BlobFault::Writes));
+    // The result of the last check is too old after this. The clock of the test is paused.
+    tokio::time::sleep(Duration::from_secs(16)).await;
+    let answer = seen_by(&service, "/readyz", "192.0.2.1:1", &[]).await;
+    assert_eq!((answer.status.as_u16(), answer.json()), (200, json!({"status": "degraded"})));
 }
 
 #[test]

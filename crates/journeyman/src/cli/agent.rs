@@ -29,6 +29,13 @@ pub(crate) struct AgentArgs {
     built_in: Option<BuiltInArgs>,
 }
 
+impl AgentArgs {
+    /// Returns whether the arguments ask for the built-in agent.
+    pub(crate) const fn is_built_in(&self) -> bool {
+        self.command.is_none()
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum AgentCommand {
     /// List the known agents, and show which are installed

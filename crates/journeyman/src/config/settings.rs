@@ -322,6 +322,12 @@ impl Settings {
         self.public_url.is_some()
     }
 
+    /// Returns whether the configured public URL is https.
+    pub(crate) fn is_https(&self) -> bool {
+        let scheme = self.public_url.as_deref().and_then(|url| url.split_once(':')).map(|(scheme, _)| scheme);
+        scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
+    }
+
     /// Returns the URL at which clients reach a service that listens on `address`, without a slash at the end.
     pub(crate) fn public_url(&self, address: SocketAddr) -> String {
         match &self.public_url {
@@ -483,6 +489,7 @@ mod tests {
         assert_eq!(settings.database, database);
         assert_eq!(settings.roles, [Role::Api, Role::Worker]);
         assert_eq!(settings.public_url(settings.listen), "http://127.0.0.1:8080");
+        assert!(!settings.is_https());
         assert_eq!(settings.public_url("0.0.0.0:80".parse().expect("an address")), "http://localhost:80");
         assert_eq!(settings.agents["journeyman"].command[0], "/usr/bin/journeyman");
     }

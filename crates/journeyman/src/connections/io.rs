@@ -30,7 +30,8 @@ impl Socket {
     /// Sends the replacement for `bytes` if they are the response of hyper to a request head that it could not parse.
     fn poll_instead(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<Poll<io::Result<usize>>> {
         if self.instead.is_none() {
-            self.instead = self.connection.activity.is_in_head().then(|| unreadable::answer(bytes)).flatten();
+            let is_https = self.connection.is_https();
+            self.instead = self.connection.activity.is_in_head().then(|| unreadable::answer(bytes, is_https)).flatten();
         }
         let mut rest = self.instead.take()?;
         while !rest.is_empty() {

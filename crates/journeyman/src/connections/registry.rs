@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::activity::{Activity, Expired, Timeouts};
 use super::admission::{Admission, Evicted, Id, Limit, Source, Verdict};
 use super::limits::Limits;
+use super::strict_transport;
 use crate::system::Machine;
 
 /// The minimum time between two log lines about the same event.
@@ -31,6 +32,8 @@ pub(crate) struct Registry {
     limits: Limits,
     timeouts: Timeouts,
     trusted: Vec<IpNet>,
+    /// Whether clients reach the service over https, so that answers tell browsers to use nothing else.
+    is_https: bool,
     slots: Arc<Semaphore>,
     table: Mutex<Table>,
 }
@@ -94,6 +97,11 @@ impl Connection {
         Some((self.registry.begun + at, expired))
     }
 
+    /// Returns whether clients reach the service over https.
+    pub(super) fn is_https(&self) -> bool {
+        self.registry.is_https
+    }
+
     /// Returns the time after which a connection without a deadline is checked again.
     pub(super) fn recheck_interval(&self) -> Duration {
         self.registry.timeouts.idle
@@ -111,7 +119,7 @@ impl ClientConnection for Connection {
 }
 
 impl Registry {
-    pub(crate) fn new(limits: Limits, timeouts: Timeouts, trusted: Vec<IpNet>) -> Arc<Self> {
+    pub(crate) fn new(limits: Limits, timeouts: Timeouts, trusted: Vec<IpNet>, is_https: bool) -> Arc<Self> {
         let table = Table {
             admission: Admission::new(limits),
             closers: HashMap::new(),
@@ -128,7 +136,7 @@ impl Registry {
             accept_failed: LogGate::default(),
         };
         let slots = Arc::new(Semaphore::new(limits.total + (limits.total / 4).clamp(1, CLOSING)));
-        Arc::new(Self { begun: Instant::now(), limits, timeouts, trusted, slots, table: Mutex::new(table) })
+        Arc::new(Self { begun: Instant::now(), limits, timeouts, trusted, is_https, slots, table: Mutex::new(table) })
     }
 
     /// Waits for a slot for a descriptor. A slot becomes free soon: connections that must close do not wait for
@@ -220,8 +228,9 @@ impl Registry {
         let body = error_body(ErrorCode::TooManyConnections, &text, &id);
         format!(
             "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-             retry-after: 1\r\nx-request-id: {id}\r\nconnection: close\r\n\r\n{body}",
-            body.len()
+             retry-after: 1\r\nx-request-id: {id}\r\n{}connection: close\r\n\r\n{body}",
+            body.len(),
+            strict_transport::line(self.is_https)
         )
     }
 
@@ -301,7 +310,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_unauthenticated_connection_is_evicted_and_counted() {
-        let registry = Registry::new(Limits { total: 3, per_address: 3 }, TIMEOUTS, Vec::new());
+        let registry = Registry::new(Limits { total: 3, per_address: 3 }, TIMEOUTS, Vec::new(), false);
         let mut known = ticket(&registry, "192.0.2.1");
         known.connection.set_authenticated(true);
         let mut oldest = ticket(&registry, "192.0.2.2");
@@ -317,7 +326,7 @@ mod tests {
     #[tokio::test]
     async fn trusted_proxies_have_no_limit_per_address() {
         let trusted = vec!["192.0.2.0/24".parse().expect("a network")];
-        let registry = Registry::new(Limits { total: 9, per_address: 1 }, TIMEOUTS, trusted);
+        let registry = Registry::new(Limits { total: 9, per_address: 1 }, TIMEOUTS, trusted, false);
         let tickets: Vec<Ticket> = (0..5).map(|_| ticket(&registry, "::ffff:192.0.2.9")).collect();
         assert_eq!(registry.connection_totals().unauthenticated, 5);
         let client = ticket(&registry, "198.51.100.1");
@@ -331,7 +340,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_connections_are_closed_when_descriptors_run_out() {
-        let registry = Registry::new(Limits { total: 9, per_address: 9 }, TIMEOUTS, Vec::new());
+        let registry = Registry::new(Limits { total: 9, per_address: 9 }, TIMEOUTS, Vec::new(), false);
         let known = ticket(&registry, "192.0.2.1");
         known.connection.set_authenticated(true);
         let others: Vec<Ticket> = (0..3).map(|_| ticket(&registry, "192.0.2.2")).collect();

@@ -27,6 +27,7 @@ use super::activity::Expired;
 use super::io::{AnswerBody, Socket};
 use super::registry::{Connection, Ticket};
 use super::request_body;
+use super::strict_transport;
 use super::unreadable::HEAD_BYTES;
 
 /// Serves a connection to its end: the client closes it, a timeout passes, or another connection needs its slot.
@@ -51,6 +52,7 @@ pub(super) async fn connection(
             let (answer, known) = (router.call(request), Arc::clone(&known));
             async move {
                 let mut answer = answer.await?;
+                strict_transport::add(answer.headers_mut(), known.is_https());
                 if !unread.drained(expects).await {
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }

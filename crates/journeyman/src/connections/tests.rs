@@ -66,9 +66,13 @@ fn router(drain: CancellationToken) -> Router {
 }
 
 fn start(total: usize, per_address: usize, timeouts: Timeouts) -> Running {
+    start_at(total, per_address, timeouts, false)
+}
+
+fn start_at(total: usize, per_address: usize, timeouts: Timeouts, is_https: bool) -> Running {
     let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a listener");
     let address = listener.local_addr().expect("an address");
-    let registry = Registry::new(Limits { total, per_address }, timeouts, Vec::new());
+    let registry = Registry::new(Limits { total, per_address }, timeouts, Vec::new(), is_https);
     let drain = CancellationToken::new();
     let task = tokio::spawn(serve(listener, router(drain.clone()), Arc::clone(&registry), drain.clone()));
     Running { address, registry, drain, task }
@@ -272,4 +276,28 @@ async fn a_head_of_more_than_64_kib_is_refused() {
     let server = start(8, 8, NO_TIMEOUT);
     let mut stream = server.send(&format!("GET / HTTP/1.1\r\nhost: x\r\na: {}\r\n\r\n", "a".repeat(70_000))).await;
     assert!(closed(&mut stream).await.starts_with("HTTP/1.1 431"));
+}
+
+#[tokio::test]
+async fn every_answer_of_a_service_with_https_and_no_other_has_strict_transport_security() {
+    let long = format!("GET / HTTP/1.1\r\nhost: x\r\na: {}\r\n\r\n", "a".repeat(70_000));
+    for is_https in [true, false] {
+        let server = start_at(8, 1, NO_TIMEOUT, is_https);
+        let mut answers = vec![closed(&mut server.send(&long).await).await];
+        for path in ["/nothing", "/known"] {
+            let mut known = server.connect().await;
+            answers.push(ask(&mut known, path, "\r\n\r\n").await);
+            if path == "/known" {
+                answers.push(closed(&mut server.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await).await);
+            }
+            drop(known);
+            server.until("the connection is closed", |totals| totals.authenticated + totals.unauthenticated == 0).await;
+        }
+        for (answer, status) in answers.iter().zip([431, 404, 200, 503]) {
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+            let has = answer.contains("\r\nstrict-transport-security: max-age=31536000\r\n");
+            assert_eq!(has, is_https, "{answer}");
+        }
+        assert_eq!(answers.len(), 4);
+    }
 }
