@@ -82,5 +82,15 @@ api "job/$job/message" -d '{"prompt": "Louder [[write hello.txt|HELLO]]"}' >/dev
 finished HELLO
 systemctl stop journeyman
 [ "$(systemctl show --property Result --value journeyman)" = success ] || fail "the service did not end well"
+# The error of a folder that the unit does not permit says what to do.
+mkdir -p /run/systemd/system/journeyman.service.d
+printf '[Service]\nRestart=no\nEnvironment=JOURNEYMAN_DATA_DIR=/srv/other\n' > /run/systemd/system/journeyman.service.d/other.conf
+systemctl daemon-reload
+systemctl start journeyman
+for _ in $(seq 100); do
+    [ "$(systemctl show --property ActiveState --value journeyman)" = failed ] && break
+    sleep 0.1
+done
+grep 'ReadWritePaths=.*/srv/other' /out/service || fail "the error of a folder that is read-only does not say what to do"
 systemctl --version | head -n 1
 echo passed

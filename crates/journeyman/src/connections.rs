@@ -16,9 +16,9 @@ mod limits;
 mod registry;
 mod request_body;
 mod serve;
+mod strict_transport;
 #[cfg(test)]
 mod tests;
-mod strict_transport;
 mod unreadable;
 
 use std::io::ErrorKind;

@@ -17,8 +17,8 @@ use crate::error::{ApiError, ErrorCode};
 use crate::extract::Administrator;
 use crate::metrics::Counts;
 use crate::openapi::errors;
-use crate::readiness::{Readiness, unavailable};
 use crate::readiness::storage::StorageState;
+use crate::readiness::{Readiness, unavailable};
 use crate::wire::system::System;
 
 /// Returns the routes that need no key; `document` is the OpenAPI document.

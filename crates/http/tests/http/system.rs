@@ -231,12 +231,20 @@ async fn strangers_get_only_the_status_of_a_machine() {
     for path in ["/readyz", "/readyz/reads"] {
         for (peer, headers) in &strangers {
             let answer = seen_by(&service, path, peer, headers).await;
-            assert_eq!((answer.status.as_u16(), answer.json()), (200, json!({"status": "ready"})), "{peer} {headers:?}");
+            assert_eq!(
+                (answer.status.as_u16(), answer.json()),
+                (200, json!({"status": "ready"})),
+                "{peer} {headers:?}"
+            );
         }
         for (peer, headers) in &known {
             let answer = seen_by(&service, path, peer, headers).await;
             let body = answer.json();
-            assert_eq!((answer.status.as_u16(), &body["writes"]["ok"]), (200, &json!(true)), "{peer} {headers:?}: {body}");
+            assert_eq!(
+                (answer.status.as_u16(), &body["writes"]["ok"]),
+                (200, &json!(true)),
+                "{peer} {headers:?}: {body}"
+            );
         }
     }
     service.machine.is_away.store(true, Ordering::SeqCst);

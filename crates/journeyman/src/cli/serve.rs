@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         let hint = program::on_installation(&settings, "key create --name NAME");
         // The start may wait for the database for a long time.
         let server = tokio::select! {
-            bound = Server::bind(settings) => bound?,
+            bound = Server::bind(settings) => bound.map_err(explained)?,
             () = signals.next() => return Ok(()),
         };
         // Check the sandbox in the background, because that takes some time.
@@ -90,6 +90,18 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Adds what to do to the error of a start that failed because a folder is read-only, as most are in the systemd unit.
+fn explained(error: anyhow::Error) -> anyhow::Error {
+    let is_read_only = |cause: &std::io::Error| matches!(cause.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    if error.chain().filter_map(|cause| cause.downcast_ref()).any(is_read_only) {
+        return error.context(
+            "the service may not write to one of its folders; if systemd starts it, run `systemctl edit journeyman`, and add \
+             the folder as ReadWritePaths= in [Service] (docs/hardening.md)",
+        );
+    }
+    error
+}
+
 /// Raises the soft limit of open files to the hard limit: event streams and the outbound connections of sandboxes need
 /// many descriptors, and the default soft limit is often 1024.
 fn use_all_descriptors() {
@@ -111,5 +123,24 @@ fn log_containment(found: &Containment) {
             "agents other than the test model do not run, because the sandbox lacks required guarantees; it is checked \
              again periodically and before each run"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_folder_that_is_read_only_says_what_to_do_in_the_unit() {
+        use anyhow::Context;
+        use std::io::{Error, ErrorKind};
+
+        let failed = |kind: ErrorKind| -> anyhow::Error {
+            let failed: Result<(), _> = Err(Error::from(kind));
+            explained(failed.context("the folder /srv/x cannot be created").expect_err("it fails"))
+        };
+        let text = format!("{:#}", failed(ErrorKind::ReadOnlyFilesystem));
+        assert!(text.contains("ReadWritePaths=") && text.contains("the folder /srv/x"), "{text}");
+        assert!(!format!("{:#}", failed(ErrorKind::PermissionDenied)).contains("systemd"));
     }
 }
