@@ -152,11 +152,11 @@ async fn check(
     if let Some(user) = user.filter(|user| is_right && user.disabled_at.is_none()) {
         return Ok(user);
     }
-    // An unknown name is not logged, because it may be a password in the wrong field.
-    if let Some(id) = id {
-        let entry = audit(services.clock.now(), "nobody", "session.refused", id, address);
-        services.store.note(entry).await.map_err(SignInError::Store)?;
-    }
+    // An unknown name is not written, because it may be a password in the wrong field. The entry is, so that the answer
+    // takes as long as for a known name.
+    let subject = id.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
+    let entry = audit(services.clock.now(), "nobody", "session.refused", subject, address);
+    services.store.note(entry).await.map_err(SignInError::Store)?;
     Err(SignInError::Wrong)
 }
 
