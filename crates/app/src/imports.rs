@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use journeyman_core::ids::ProjectId;
 use journeyman_core::import::{IMPORT_LEASE, Import, ImportIsRunning, ImportProgress, ImportStage, RENEW_PERIOD};
-use journeyman_core::ports::{Credential, Remote, StoreError};
+use journeyman_core::ports::{AuditEntry, Credential, Reach, ReachedServers, Remote, StoreError};
 use journeyman_core::project::{Address, InvalidProject, Project, SecretValue, parse_address};
 
 use crate::{Caller, Error, RefusalKind, UseCases};
@@ -43,7 +43,8 @@ impl UseCases {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
         let project = self.project(caller, id).await?;
-        let remote = remote(&project, request)?;
+        let mut remote = remote(&project, request)?;
+        remote.reach = self.parts().forges.reach(&remote.url).await?;
         if let Some(host) = self.parts().forges.restricted_host(&remote.url).await {
             let text = format!(
                 "the repository is at {host}; requests to such a host may expose credentials of the server, so nothing \
@@ -69,23 +70,23 @@ impl UseCases {
         if !store.put_import(import.clone(), Some(audit)).await? {
             return Err(running(ImportIsRunning));
         }
-        let (cases, begun) = (self.clone(), import.clone());
-        tokio::spawn(async move { cases.carry_out_import(project, remote, begun).await });
+        let (cases, begun, caller) = (self.clone(), import.clone(), caller.clone());
+        tokio::spawn(async move { cases.carry_out_import(&caller, project, remote, begun).await });
         Ok(import)
     }
 
     /// Carries out an import, and stores its end. Gives up if another import has begun, because this process could not
     /// renew its lease.
-    async fn carry_out_import(&self, project: Project, remote: Remote, import: Import) {
+    async fn carry_out_import(&self, caller: &Caller, project: Project, remote: Remote, import: Import) {
         let (id, number) = (&project.id, import.state.number);
-        let forges = Arc::clone(&self.parts().forges);
-        let mut work = forges.import(&project, &remote);
+        let (forges, reached) = (Arc::clone(&self.parts().forges), ReachedServers::default());
+        let mut work = forges.import(&project, &remote, &reached);
         let done = loop {
             tokio::select! {
                 done = &mut work => break done,
                 () = tokio::time::sleep(RENEW_PERIOD) => {
                     let until = self.parts().engine.now() + IMPORT_LEASE;
-                    match self.continue_import(id, number, ImportStage::Running { until }).await {
+                    match self.continue_import(id, number, ImportStage::Running { until }, None).await {
                         Ok(true) => {}
                         Ok(false) => return tracing::warn!(project = %id, number, "another import has begun"),
                         // The next renewal may succeed. The repository changes only if it has no refs.
@@ -99,8 +100,10 @@ impl UseCases {
             Err(failed) => ImportStage::Failed { cause: failed.to_string() },
         };
         tracing::info!(project = %id, number, ?stage, "an import has ended");
+        let reached = reached.list().unwrap_or_else(|| "no server was reached".to_owned());
+        let audit = self.audit(caller, "project.import_ended", format!("{id} (from {reached})"));
         for _ in 0..ATTEMPTS {
-            match self.continue_import(id, number, stage.clone()).await {
+            match self.continue_import(id, number, stage.clone(), Some(audit.clone())).await {
                 Ok(true) => return,
                 Ok(false) => return tracing::warn!(project = %id, number, "another import has begun"),
                 Err(error) => tracing::warn!(project = %id, %error, "the end of an import was not stored"),
@@ -110,11 +113,17 @@ impl UseCases {
     }
 
     /// Stores the next stage of an import. Returns false if it is no longer the last import of the project.
-    async fn continue_import(&self, id: &ProjectId, number: u64, stage: ImportStage) -> Result<bool, StoreError> {
+    async fn continue_import(
+        &self,
+        id: &ProjectId,
+        number: u64,
+        stage: ImportStage,
+        audit: Option<AuditEntry>,
+    ) -> Result<bool, StoreError> {
         // The row is read again, because a write whose outcome was unknown may have been stored.
         match self.parts().store.import_of(id.clone()).await? {
             Some(current) if current.state.number == number => {
-                self.parts().store.put_import(current.with(stage), None).await
+                self.parts().store.put_import(current.with(stage), audit).await
             }
             _ => Ok(false),
         }
@@ -151,7 +160,7 @@ fn remote(project: &Project, request: ImportRequest) -> Result<Remote, Error> {
         (Some(_), None) => return Err(Error::invalid("a user name needs a token")),
         (None, None) => None,
     };
-    Ok(Remote { url, credential, is_ours: false })
+    Ok(Remote { url, credential, is_ours: false, reach: Reach::Public })
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! Use cases about projects.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
 use journeyman_core::finding::{Finding, first_failure};
 use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::ports::{Administered, ForgeError};
+use journeyman_core::ports::{Administered, ForgeError, ReachedServers};
 use journeyman_core::project::decide::{self, Proposal, check_change};
-use journeyman_core::project::{Project, RestrictedHost, SandboxSettings, SecretChanges};
+use journeyman_core::project::{Host, Project, RestrictedHost, SandboxSettings, SecretChanges, repository_host};
 
 use crate::{Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -100,7 +101,7 @@ impl UseCases {
         }
         let host = self.admit(caller, &new.repository).await?;
         self.parts().forges.prepare(&new).await.map_err(not_prepared)?;
-        let audit = self.audit(caller, "project.created", subject(&new.id, host.as_ref()));
+        let audit = self.audit(caller, "project.created", subject(&new.id, host.as_deref()));
         let id = new.id.clone();
         let proposal = (new, secrets);
         let preview = decide::create(&Default::default(), proposal.clone(), audit.clone()).map_err(Error::Admin)?;
@@ -162,7 +163,7 @@ impl UseCases {
             host = self.admit(caller, &proposed.repository).await?;
             self.parts().forges.prepare(&proposed).await.map_err(not_prepared)?;
         }
-        let audit = self.audit(caller, "project.changed", subject(id, host.as_ref()));
+        let audit = self.audit(caller, "project.changed", subject(id, host.as_deref()));
         let (edit, precondition, repository) = (Arc::clone(edit), precondition.clone(), proposed.repository);
         let cases = self.clone();
         let decide = Box::new(move |state: &_| {
@@ -263,7 +264,13 @@ impl UseCases {
         let unreadable = |reason: journeyman_core::run::Reason| {
             Error::refused(RefusalKind::RepositoryUnreadable(reason.code), reason.text)
         };
-        self.project_findings(project, secrets).await?.map_err(unreadable)
+        let reached = ReachedServers::default();
+        let tested = self.project_findings(project, secrets, &reached).await?;
+        if let Some(reached) = reached.list() {
+            let audit = self.audit(caller, "repository.reached", subject(&project.id, Some(&reached)));
+            self.parts().store.note(audit).await?;
+        }
+        tested.map_err(unreadable)
     }
 
     fn check_new(&self, new: &Project) -> Result<(), Error> {
@@ -291,10 +298,18 @@ impl UseCases {
             .map_err(|error| Error::refused(RefusalKind::UnsupportedPolicy, error.to_string()))
     }
 
-    /// Checks the host of a new repository, and returns the host if the audit log must name it: link-local addresses and
-    /// metadata services of clouds, which only an administrator may use.
-    async fn admit(&self, caller: &Caller, repository: &str) -> Result<Option<RestrictedHost>, Error> {
-        admitted(caller.is_administrator(), self.parts().forges.restricted_host(repository).await)
+    /// Checks the host of a new repository. Returns the host with its addresses for the audit log; `None` for a repository
+    /// on this machine. Link-local addresses and metadata services of clouds are only for administrators.
+    async fn admit(&self, caller: &Caller, repository: &str) -> Result<Option<String>, Error> {
+        let Some(host) = repository_host(repository) else { return Ok(None) };
+        let forges = &self.parts().forges;
+        if let Some(found) = admitted(caller.is_administrator(), forges.restricted_host(repository).await)? {
+            return Ok(Some(found.to_string()));
+        }
+        Ok(Some(match host {
+            Host::Address(address) => address.to_string(),
+            Host::Name(name) => named(&name, &forges.addresses(&name).await),
+        }))
     }
 }
 
@@ -311,8 +326,17 @@ fn admitted(is_administrator: bool, found: Option<RestrictedHost>) -> Result<Opt
     }
 }
 
+/// Returns a name with its addresses.
+fn named(name: &str, addresses: &[IpAddr]) -> String {
+    let addresses: BTreeSet<String> = addresses.iter().map(|address| address.to_canonical().to_string()).collect();
+    match addresses.into_iter().collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => format!("{name}, which cannot be resolved"),
+        addresses => format!("{name}, which has the address {addresses}"),
+    }
+}
+
 /// Returns the subject of an audit entry about a project.
-fn subject(project: &ProjectId, host: Option<&RestrictedHost>) -> String {
+fn subject(project: &ProjectId, host: Option<&str>) -> String {
     match host {
         Some(host) => format!("{project} (repository at {host})"),
         None => project.to_string(),
@@ -329,8 +353,6 @@ fn no_row() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use journeyman_core::project::repository_host;
-
     use super::*;
 
     fn restricted(repository: &str) -> Option<RestrictedHost> {
@@ -346,7 +368,8 @@ mod tests {
         assert!(refusal.text.contains("169.254.169.254") && refusal.text.contains("administrator"), "{refusal}");
         assert_eq!(admitted(false, restricted("https://github.com/a/b")), Ok(None));
         let shop = "shop".parse().expect("an ID");
-        let named = subject(&shop, metadata.as_ref());
+        let described = metadata.map(|host| host.to_string());
+        let named = subject(&shop, described.as_deref());
         assert_eq!(named, "shop (repository at 169.254.169.254, a cloud metadata service)");
         assert_eq!(subject(&shop, None), "shop");
     }

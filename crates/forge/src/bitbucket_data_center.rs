@@ -210,7 +210,7 @@ impl Api for BitbucketDataCenter {
             (StatusCode::CONFLICT, "EmptyPullRequestException") => return Ok(CreatedPull::NoChanges),
             (StatusCode::NOT_FOUND, "NoSuchProjectException" | "NoSuchRepositoryException") => {}
             (StatusCode::NOT_FOUND, _) => {
-                let text = format!("{}; push the branch {}, and check that {base} exists", answer.message(), new.head);
+                let text = format!("{}; push the branch {}, and check that {base} exists", answer.described(), new.head);
                 return Err(ForgeError::Refused(text));
             }
             _ => {}

@@ -14,7 +14,8 @@ use journeyman_core::finding::Finding;
 use journeyman_core::ports::{Forge, ForgeError, HostRepository, HostUser, Remote};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Clock;
-use journeyman_git::{Failure, Git, GitError, pairs};
+use journeyman_git::{Failure, Git, GitError, Route, Service, pairs};
+use journeyman_net::Outbound;
 
 use crate::find::{client_of, connect};
 use crate::hosted::{Account, AppAccount};
@@ -116,14 +117,19 @@ fn account(me: Result<HostUser, ForgeError>) -> Finding {
 }
 
 /// Tests whether a code host answers, and accepts the credential.
-pub async fn check_code_host(host: &CodeHost, secrets: &HostSecrets, clock: Arc<dyn Clock>) -> Vec<Finding> {
+pub async fn check_code_host(
+    host: &CodeHost,
+    secrets: &HostSecrets,
+    outbound: &Outbound,
+    clock: Arc<dyn Clock>,
+) -> Vec<Finding> {
     let test = async {
         match &host.access {
-            Some(access) => match connect(host, access, secrets, clock) {
+            Some(access) => match connect(host, access, secrets, outbound, clock) {
                 Ok(api) => judged(host, api.account().await),
                 Err(error) => vec![Finding::failure("credential", error.to_string())],
             },
-            None => vec![answers(host, clock).await, no_credential()],
+            None => vec![answers(host, outbound, clock).await, no_credential()],
         }
     };
     let slow = || vec![unreachable(host, &format!("no answer within {} s", TIMEOUT.as_secs()))];
@@ -134,8 +140,8 @@ fn no_credential() -> Finding {
     Finding::warning("credential", "there is none, so each project needs its own token; set a token or an app")
 }
 
-async fn answers(host: &CodeHost, clock: Arc<dyn Clock>) -> Finding {
-    match client_of(host, clock).call(None, Method::GET, "/", None).await {
+async fn answers(host: &CodeHost, outbound: &Outbound, clock: Arc<dyn Clock>) -> Finding {
+    match client_of(host, outbound, clock).call(None, Method::GET, "/", None).await {
         Ok(_) | Err(ForgeError::RateLimited(_)) => reachable(host),
         Err(error) => unreachable(host, &error.to_string()),
     }
@@ -244,16 +250,16 @@ impl Tested<'_> {
     /// shallow clone, which only the first version of git's protocol says.
     async fn branches(&self, is_plain: bool) -> Result<Vec<u8>, Reason> {
         let packets = self.scratch.join("packets");
-        let asked = async {
-            let route = self.git.route(self.remote).await?;
+        let ask = |route: &Route| {
             let settings: &[&str] = if is_plain { &["-c", "protocol.version=0"] } else { &[] };
             let arguments = settings.iter().chain(&["ls-remote", "--heads"]).map(|argument| (*argument).to_owned());
             let address = ["--", route.address()].map(str::to_owned);
             let ask = self.git.command(arguments.chain(route.reading()).chain(address));
             let ask = if is_plain { ask.env("GIT_TRACE_PACKET", &packets) } else { ask };
-            Ok::<_, GitError>(ask.credential_of(self.remote).timeout(TIMEOUT).run().await?.stdout)
+            ask.timeout(TIMEOUT)
         };
-        let listing = asked.await.map_err(|error| unreadable(&error))?;
+        let asked = self.git.ask(self.remote, Service::Read, ask).await;
+        let listing = asked.map_err(|error| unreadable(&error))?.stdout;
         let packets = tokio::fs::read(&packets).await.unwrap_or_default();
         let mut lines = packets.split(|byte| *byte == b'\n');
         match lines.any(|line| line.windows(SHALLOW_PACKET.len()).any(|part| part == SHALLOW_PACKET)) {
@@ -268,13 +274,14 @@ impl Tested<'_> {
         let Some(branch) = probed(listing) else { return Ok(None) };
         let fetched = async {
             self.git.at(self.scratch, ["init", "--quiet", "--bare", "--template="]).run().await?;
-            let route = self.git.route(self.remote).await?;
-            let options = ["fetch", "--quiet", "--depth=1", "--filter=blob:none", "--no-tags", "--no-write-fetch-head"];
-            let arguments = options.map(str::to_owned).into_iter().chain(route.reading());
-            let arguments = arguments.chain(["--", route.address()].map(str::to_owned));
-            let refspec = [b"+".as_slice(), &branch, b":", PROBE.as_bytes()].concat();
-            let fetch = self.git.at(self.scratch, arguments).argument(OsString::from_vec(refspec));
-            fetch.credential_of(self.remote).timeout(TIMEOUT).run().await
+            let refspec = OsString::from_vec([b"+".as_slice(), &branch, b":", PROBE.as_bytes()].concat());
+            let fetch = |route: &Route| {
+                let fetch = ["fetch", "--quiet", "--depth=1", "--filter=blob:none", "--no-tags", "--no-write-fetch-head"];
+                let arguments = fetch.map(str::to_owned).into_iter().chain(route.reading());
+                let arguments = arguments.chain(["--", route.address()].map(str::to_owned));
+                self.git.at(self.scratch, arguments).argument(&refspec).timeout(TIMEOUT)
+            };
+            self.git.ask(self.remote, Service::Read, fetch).await
         };
         match fetched.await {
             Ok(_) => Ok(None),
@@ -305,11 +312,13 @@ impl Tested<'_> {
             if route.is_read_only() {
                 return Ok(Some(Finding::failure(check, READ_ONLY)));
             }
-            let arguments = ["push", "--dry-run", "--quiet", "--no-verify"].map(str::to_owned).into_iter();
-            let refspec = format!("{PROBE}:refs/heads/{NO_BRANCH}");
-            let address = ["--", route.address(), &refspec].map(str::to_owned);
-            let push = self.git.at(self.scratch, arguments.chain(route.pushing()).chain(address));
-            push.credential_of(self.remote).timeout(TIMEOUT).run().await.map(|_| None)
+            let push = |route: &Route| {
+                let arguments = ["push", "--dry-run", "--quiet", "--no-verify"].map(str::to_owned).into_iter();
+                let refspec = format!("{PROBE}:refs/heads/{NO_BRANCH}");
+                let address = ["--", route.address(), &refspec].map(str::to_owned);
+                self.git.at(self.scratch, arguments.chain(route.pushing()).chain(address)).timeout(TIMEOUT)
+            };
+            self.git.ask(self.remote, Service::Write, push).await.map(|_| None)
         };
         Some(match pushed.await {
             Ok(None) => Finding::ok(check, "the remote receives pushes"),

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use journeyman_core::code_host::{Access, CodeHost, CodeHostId, DefinedIn, HostKind, HostSecrets};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::ports::{CodeHostStore, Forge, ForgeError, ProjectStore, StoreError};
-use journeyman_core::project::{CODE_HOST_TOKEN, CodeHostKind, Project, SecretValue};
+use journeyman_core::ports::{CodeHostStore, Forge, ForgeError, ProjectStore, Reach, StoreError};
+use journeyman_core::project::{CODE_HOST_TOKEN, CodeHostKind, Host, Project, SecretValue, repository_host};
 use journeyman_core::time::Clock;
-use journeyman_net::{Client, Policy, Settings};
+use journeyman_net::{Outbound, reach_of_entered};
 use sha2::{Digest, Sha256};
 
 use crate::bitbucket::Bitbucket;
@@ -29,6 +29,7 @@ struct Inner {
     secrets: Arc<dyn ProjectStore>,
     hosts: Arc<dyn CodeHostStore>,
     configured: Vec<(CodeHost, HostSecrets)>,
+    outbound: Outbound,
     clock: Arc<dyn Clock>,
     clients: Mutex<HashMap<(CodeHostId, Option<ProjectId>), HostClient>>,
 }
@@ -56,9 +57,31 @@ impl Finder {
         secrets: Arc<dyn ProjectStore>,
         hosts: Arc<dyn CodeHostStore>,
         configured: Vec<(CodeHost, HostSecrets)>,
+        outbound: Outbound,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self(Arc::new(Inner { secrets, hosts, configured, clock, clients: Mutex::default() }))
+        Self(Arc::new(Inner { secrets, hosts, configured, outbound, clock, clients: Mutex::default() }))
+    }
+
+    /// Returns the settings for connections to code hosts.
+    pub(crate) fn outbound(&self) -> &Outbound {
+        &self.0.outbound
+    }
+
+    /// Returns the addresses that the host of a URL may have if an administrator has entered the URL. Public services have
+    /// public addresses, also if they are configured.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) async fn reach(&self, url: &str) -> Result<Reach, StoreError> {
+        let Some(host) = repository_host(url) else { return Ok(Reach::Public) };
+        let is_configured = match &host {
+            Host::Name(name) if HostKind::of_public_host(name).is_none() => {
+                self.hosts().await?.iter().any(|known| repository_host(&known.url).as_ref() == Some(&host))
+            }
+            Host::Name(_) | Host::Address(_) => false,
+        };
+        Ok(reach_of_entered(&host, is_configured))
     }
 
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
@@ -138,8 +161,9 @@ impl Finder {
         };
         let username = project.settings.code_host.username.clone();
         let host = self.host_of(project).await?;
+        let reach = self.reach(&url).await.map_err(|error| ForgeError::Unclear(error.to_string()))?;
         let Some((host, path)) = host.and_then(|host| host.path_of(&url).map(|path| (host, path))) else {
-            return Ok(Arc::new(PlainRemote::new(url, username, own)));
+            return Ok(Arc::new(PlainRemote::new(url, reach, username, own)));
         };
         let (key, access, secrets) = match own {
             Some(token) => {
@@ -154,13 +178,13 @@ impl Finder {
         };
         let Some(access) = access else {
             // A public repository can be read without a credential, or over ssh.
-            return Ok(Arc::new(PlainRemote::without_credential(url, &host)));
+            return Ok(Arc::new(PlainRemote::without_credential(url, reach, &host)));
         };
         let HostClient { api, known, .. } = self.client(key, &host, &access, &secrets)?;
         // The credential is for HTTP.
         let clone_url = if url.starts_with("http") { url } else { host.clone_url(&path) };
         let identity = Identity::new(project, Arc::clone(&self.0.secrets));
-        Ok(Arc::new(HostedRepository { host, path, clone_url, api, known, identity }))
+        Ok(Arc::new(HostedRepository { host, path, clone_url, reach, api, known, identity }))
     }
 
     fn client(
@@ -183,7 +207,7 @@ impl Finder {
         if let Some(client) = clients.get(&key).filter(|client| client.fingerprint == fingerprint) {
             return Ok(client.clone());
         }
-        let api = connect(host, access, secrets, Arc::clone(&self.0.clock))?;
+        let api = connect(host, access, secrets, &self.0.outbound, Arc::clone(&self.0.clock))?;
         let client = HostClient { fingerprint, api, known: Arc::default() };
         clients.insert(key, client.clone());
         Ok(client)
@@ -191,18 +215,22 @@ impl Finder {
 }
 
 /// Creates the client of a code host's HTTP interface, without a credential.
-pub(crate) fn client_of(host: &CodeHost, clock: Arc<dyn Clock>) -> Http {
-    let policy = match host.defined_in {
-        DefinedIn::Project => Policy::CodeHosts,
-        DefinedIn::Configuration | DefinedIn::Store => Policy::Any,
+pub(crate) fn client_of(host: &CodeHost, outbound: &Outbound, clock: Arc<dyn Clock>) -> Http {
+    let api = host.api();
+    let policy = match repository_host(&api) {
+        Some(entered) => {
+            let is_configured = host.defined_in != DefinedIn::Project;
+            outbound.policy(reach_of_entered(&entered, is_configured), &entered)
+        }
+        None => outbound.public(),
     };
-    let client = |policy: Policy| Client::new(Settings { policy, ..Settings::default() });
-    let (client, others) = (client(policy), client(Policy::CodeHosts));
+    // The rule for the code host extends to no other server: the operator has not chosen the target of a redirect.
+    let (client, others) = (outbound.client(policy), outbound.client(outbound.public()));
     let headers = match host.kind {
         HostKind::Github => github::HEADERS.to_vec(),
         _ => Vec::new(),
     };
-    Http { client, others, clock, throttle: Arc::new(Throttle::default()), base: host.api(), headers }
+    Http { client, others, clock, throttle: Arc::new(Throttle::default()), base: api, headers }
 }
 
 /// Creates the client of a code host.
@@ -210,9 +238,10 @@ pub(crate) fn connect(
     host: &CodeHost,
     access: &Access,
     secrets: &HostSecrets,
+    outbound: &Outbound,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Api>, ForgeError> {
-    let http = client_of(host, clock);
+    let http = client_of(host, outbound, clock);
     let token = || {
         let missing = || ForgeError::Credential(format!("the code host {} has no token", host.id));
         secrets.token.clone().map(|token| SecretValue(token.0.trim().to_owned())).ok_or_else(missing)
@@ -267,7 +296,7 @@ mod tests {
             let host = CodeHost::of_address("host".parse().unwrap(), kind, server.url.clone());
             let store = Arc::new(MemoryStore::default());
             let configured = vec![(host, HostSecrets::default())];
-            let finder = Finder::new(store.clone(), store.clone(), configured, World::new());
+            let finder = Finder::new(store.clone(), store.clone(), configured, Outbound::default(), World::new());
             let project = Project::new("shop".parse().unwrap(), url.clone(), Timestamp::default());
             for (token, expected) in [
                 (State::TOKEN, State::BOT),

@@ -100,7 +100,7 @@ impl Gitea {
             StatusCode::NOT_FOUND if creates => self.repository(&repository_path(repository)?).await?.is_archived,
             _ => false,
         };
-        if is_denied { Err(ForgeError::Denied(answer.message())) } else { Ok(answer) }
+        if is_denied { Err(ForgeError::Denied(answer.described())) } else { Ok(answer) }
     }
 
     async fn get<T: DeserializeOwned>(&self, repository: &HostRepository, path: &str) -> Result<T, ForgeError> {

@@ -310,7 +310,7 @@ impl Api for Gitlab {
             // The branch exists, but GitLab updates the list of branches that it checks here later. Nothing was opened.
             match delays.next() {
                 Some(delay) => tokio::time::sleep(delay).await,
-                None => return Err(ForgeError::Unclear(answer.message())),
+                None => return Err(ForgeError::Unclear(answer.described())),
             }
         }
     }
@@ -455,7 +455,7 @@ impl Api for Gitlab {
         match answer.status {
             StatusCode::BAD_REQUEST if answer.message().contains("Cannot transition status") => Ok(()),
             // Another status of the commit is being set.
-            StatusCode::CONFLICT => Err(ForgeError::Unclear(answer.message())),
+            StatusCode::CONFLICT => Err(ForgeError::Unclear(answer.described())),
             _ => answer.ok().map(drop),
         }
     }

@@ -12,7 +12,7 @@ use journeyman_core::job::PullRepository;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, Discussion, Forge,
-    ForgeError, HostRepository, HostUser, LineComment, Permission, Reaction, Remote, StatusState,
+    ForgeError, HostRepository, HostUser, LineComment, Permission, Reaction, Reach, Remote, StatusState,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use serde_json::{Value, json};
@@ -254,6 +254,7 @@ pub(crate) struct HostedRepository {
     pub(crate) path: RepositoryPath,
     /// The address in the project, from which git clones.
     pub(crate) clone_url: String,
+    pub(crate) reach: Reach,
     pub(crate) api: Arc<dyn Api>,
     pub(crate) known: Arc<Known>,
     pub(crate) identity: Identity,
@@ -349,7 +350,7 @@ impl Forge for HostedRepository {
         let credential = Some(self.api.git_credential(&path).await?);
         let is_renamed = !path.as_str().eq_ignore_ascii_case(self.path.as_str());
         let url = if is_renamed { self.host.clone_url(&path) } else { self.clone_url.clone() };
-        Ok(Remote { url, credential, is_ours: false })
+        Ok(Remote { url, credential, is_ours: false, reach: self.reach })
     }
 
     async fn repository(&self) -> Result<HostRepository, ForgeError> {

@@ -107,11 +107,15 @@ pub(crate) struct Answer {
 impl Answer {
     /// Parses the body.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, ForgeError> {
-        serde_json::from_slice(&self.body)
-            .map_err(|error| ForgeError::Unclear(format!("the answer of the code host cannot be read: {error}")))
+        // The error may quote the answer.
+        serde_json::from_slice(&self.body).map_err(|error| {
+            tracing::info!(%error, status = self.status.as_u16(), "an answer of a code host cannot be read");
+            ForgeError::Unclear("the answer of the code host cannot be read".to_owned())
+        })
     }
 
-    /// Returns the message of an error, in all forms in which hosts write it.
+    /// Returns the message of an error, in all forms in which hosts write it. It is for decisions and for the log:
+    /// [`Answer::described`] is for people.
     pub(crate) fn message(&self) -> String {
         let text = match serde_json::from_slice::<Value>(&self.body) {
             Ok(value) => texts(&value).join("; "),
@@ -123,6 +127,14 @@ impl Answer {
         if text.trim().is_empty() { format!("status {status}") } else { format!("{} (status {status})", text.trim()) }
     }
 
+    /// Describes an error by its status. The message of the code host is only in the log of the service, because another
+    /// server may have answered in its place.
+    pub(crate) fn described(&self) -> String {
+        let status = self.status.as_u16();
+        tracing::info!(status, message = self.message(), "a code host refused a request");
+        format!("status {status}; the message of the code host is in the log of the service")
+    }
+
     /// Returns the answer if it is a success, otherwise its error.
     pub(crate) fn ok(self) -> Result<Self, ForgeError> {
         if self.status.is_success() { Ok(self) } else { Err(self.error()) }
@@ -130,7 +142,7 @@ impl Answer {
 
     /// Returns the error of an answer that is not a success.
     pub(crate) fn error(&self) -> ForgeError {
-        let text = self.message();
+        let text = self.described();
         match self.status {
             StatusCode::UNAUTHORIZED => ForgeError::Credential(text),
             StatusCode::FORBIDDEN => ForgeError::Denied(text),
@@ -418,8 +430,8 @@ impl Http {
                 let target = answer.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
                 match target.and_then(|target| url.join(target).ok()) {
                     Some(target) if url.scheme() == "https" && target.scheme() != "https" => {
-                        let host = target.host_str().unwrap_or_default();
-                        return Err(ForgeError::Refused(format!("the log is at {host}, without encryption")));
+                        tracing::info!(to = target.host_str(), "a code host redirects to a log without encryption");
+                        return Err(ForgeError::Refused("the log is at a URL without encryption".to_owned()));
                     }
                     Some(target) => url = target,
                     None => return Ok(None),

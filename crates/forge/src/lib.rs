@@ -45,12 +45,13 @@ use journeyman_core::finding::Finding;
 use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::ports::{
     CodeHostStore, ComparisonStore, DescribedHost, Forge, ForgeError, Forges, HostAdmin, HostedObjects, ImportFailed,
-    ProjectStore, PullStore, Remote, StoreError, UserStore,
+    ProjectStore, PullStore, Reach, ReachedServers, Remote, StoreError, UserStore,
 };
 use journeyman_core::project::{Address, CODE_HOST_TOKEN, CodeHostKind, Project, SecretChanges, parse_address};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Clock;
 use journeyman_git::Git;
+pub use journeyman_net::Outbound;
 
 use self::find::{Finder, Found};
 
@@ -83,6 +84,8 @@ pub struct Parts {
     pub hosts: Arc<dyn CodeHostStore>,
     /// The code hosts of the configuration file.
     pub configured: Vec<(CodeHost, HostSecrets)>,
+    /// The settings for connections to code hosts.
+    pub outbound: Outbound,
     /// The objects of Git LFS of the built-in host.
     pub objects: Arc<dyn HostedObjects>,
     /// The clock.
@@ -112,13 +115,14 @@ impl CodeHosts {
             secrets,
             hosts,
             configured,
+            outbound,
             clock,
             objects,
         } = parts;
         let stores = (pulls, comparisons, users, Arc::clone(&secrets));
         let folders = (repositories, hooks);
         let local = LocalHost::new(git.clone(), folders, public_url, stores, objects, Arc::clone(&clock));
-        Self { local, git, finder: Finder::new(secrets, hosts, configured, clock) }
+        Self { local, git, finder: Finder::new(secrets, hosts, configured, outbound, clock) }
     }
 
     /// Returns the built-in host.
@@ -167,6 +171,15 @@ impl Forges for CodeHosts {
     }
 
     async fn check(&self, project: &Project, changes: &SecretChanges) -> Result<Vec<Finding>, Reason> {
+        self.check_and_record(project, changes, &ReachedServers::default()).await
+    }
+
+    async fn check_and_record(
+        &self,
+        project: &Project,
+        changes: &SecretChanges,
+        reached: &ReachedServers,
+    ) -> Result<Vec<Finding>, Reason> {
         let url = match parse_address(&project.repository) {
             Ok(Address::Path(url) | Address::Url(url)) => url,
             // The built-in host creates a missing repository.
@@ -181,7 +194,7 @@ impl Forges for CodeHosts {
             Reason::new(ReasonCode::Internal, format!("a folder for the test could not be made: {error}"))
         };
         let (scratch, _lock) = self.local.scratch("check").await.map_err(unusable)?;
-        let checked = check::repository(&self.git, &*forge, page, &scratch).await;
+        let checked = check::repository(&self.git.recording(reached), &*forge, page, &scratch).await;
         // A folder that stays is removed at the next start of the service.
         let _ = tokio::fs::remove_dir_all(&scratch).await;
         checked
@@ -194,9 +207,14 @@ impl Forges for CodeHosts {
         }
     }
 
-    async fn import(&self, project: &Project, from: &Remote) -> Result<Option<String>, ImportFailed> {
+    async fn import(
+        &self,
+        project: &Project,
+        from: &Remote,
+        reached: &ReachedServers,
+    ) -> Result<Option<String>, ImportFailed> {
         match parse_address(&project.repository) {
-            Ok(Address::Local(name)) => self.local.import(&name, from).await,
+            Ok(Address::Local(name)) => self.local.import(&name, from, reached).await,
             _ => Err(ImportFailed("The project's repository is not on the built-in code host.".to_owned())),
         }
     }
@@ -217,8 +235,12 @@ impl Forges for CodeHosts {
     }
 
     async fn addresses(&self, name: &str) -> Vec<IpAddr> {
-        let found = tokio::time::timeout(RESOLVE_TIME, tokio::net::lookup_host((name, 0))).await;
-        found.ok().and_then(Result::ok).map_or_else(Vec::new, |found| found.map(|address| address.ip()).collect())
+        let found = tokio::time::timeout(RESOLVE_TIME, self.finder.outbound().resolver.resolve(name)).await;
+        found.ok().and_then(Result::ok).unwrap_or_default()
+    }
+
+    async fn reach(&self, url: &str) -> Result<Reach, StoreError> {
+        self.finder.reach(url).await
     }
 }
 
@@ -241,11 +263,11 @@ impl HostAdmin for CodeHosts {
 
     async fn check_host(&self, id: &CodeHostId) -> Result<Option<Vec<Finding>>, StoreError> {
         let Some(Found { host, secrets }) = self.finder.host(id).await? else { return Ok(None) };
-        Ok(Some(check_code_host(&host, &secrets, self.finder.clock()).await))
+        Ok(Some(check_code_host(&host, &secrets, self.finder.outbound(), self.finder.clock()).await))
     }
 
     async fn created_app(&self, host: &CodeHost, code: &str) -> Result<CreatedApp, ForgeError> {
-        github::created_app::created_app(&find::client_of(host, self.finder.clock()), code).await
+        github::created_app::created_app(&find::client_of(host, self.finder.outbound(), self.finder.clock()), code).await
     }
 }
 

@@ -24,7 +24,7 @@ use journeyman_core::job::PullRepository;
 use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{
     Checks, ComparisonStore, CreatedPull, Discussion, Forge, ForgeError, HostRepository, HostedObjects, ProjectStore,
-    PullPagesError, PullStore, Remote, StoreError, UserStore,
+    PullPagesError, PullStore, Reach, Remote, StoreError, UserStore,
 };
 use journeyman_core::pull::{HostPull, LocalPull, NewPull, PullChange, PullText};
 use journeyman_core::time::Clock;
@@ -268,7 +268,7 @@ impl Forge for LocalRepository {
 
     async fn remote(&self) -> Result<Remote, ForgeError> {
         let url = self.host.path(&self.name).to_string_lossy().into_owned();
-        Ok(Remote { url, credential: None, is_ours: true })
+        Ok(Remote { url, credential: None, is_ours: true, reach: Reach::Public })
     }
 
     async fn repository(&self) -> Result<HostRepository, ForgeError> {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use journeyman_core::code_host::{CodeHost, HostName};
-use journeyman_core::ports::{Checks, CreatedPull, Credential, Discussion, Forge, ForgeError, HostRepository, Remote};
+use journeyman_core::ports::{Checks, CreatedPull, Credential, Discussion, Forge, ForgeError, HostRepository, Reach, Remote};
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use journeyman_core::run::{Reason, ReasonCode};
@@ -18,23 +18,23 @@ pub(crate) struct PlainRemote {
 }
 
 impl PlainRemote {
-    pub(crate) fn new(url: String, username: Option<String>, token: Option<SecretValue>) -> Self {
+    pub(crate) fn new(url: String, reach: Reach, username: Option<String>, token: Option<SecretValue>) -> Self {
         let credential = token.map(|SecretValue(password)| {
             let username = username.unwrap_or_else(|| USERNAME.to_owned());
             Credential { username, password }
         });
-        Self { remote: Remote { url, credential, is_ours: false }, host: None }
+        Self { remote: Remote { url, credential, is_ours: false, reach }, host: None }
     }
 
     /// Returns the remote of a repository of the built-in host, whose pull requests are not used.
     pub(crate) const fn ours(url: String) -> Self {
-        Self { remote: Remote { url, credential: None, is_ours: true }, host: None }
+        Self { remote: Remote { url, credential: None, is_ours: true, reach: Reach::Public }, host: None }
     }
 
     /// Returns a repository on a known code host without a credential for its interface.
-    pub(crate) fn without_credential(url: String, host: &CodeHost) -> Self {
+    pub(crate) fn without_credential(url: String, reach: Reach, host: &CodeHost) -> Self {
         let host = Some(format!("{} ({})", host.url, host.kind.product()));
-        Self { remote: Remote { url, credential: None, is_ours: false }, host }
+        Self { remote: Remote { url, credential: None, is_ours: false, reach }, host }
     }
 
     fn no_pulls(&self) -> ForgeError {

@@ -65,6 +65,7 @@ async fn setup() -> Setup {
         secrets: store.clone(),
         hosts: store.clone(),
         configured: Vec::new(),
+        outbound: journeyman_net::Outbound::default(),
         objects: objects.clone(),
         clock: world.clone(),
     });

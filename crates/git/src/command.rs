@@ -17,13 +17,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::Remote;
+use journeyman_core::ports::ReachedServers;
+use journeyman_net::Outbound;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tracing::{Instrument as _, Span};
 
-use crate::failure::GitError;
+use crate::connection::Shared;
+use crate::failure::{GitError, summary};
+use crate::route::Route;
 use credential::ServerCredential;
 use limits::Limits;
 
@@ -47,6 +50,9 @@ const LOW_PRIORITY: [(&str, &[&str]); 2] = [("nice", &["-n", "19"]), ("ionice", 
 /// The interval at which a stopped process group is checked for processes that outlive their leader.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// The variables with which git finds a proxy. Only a connection sets them.
+const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
+
 /// The settings for every command. Git reads them last, so they override the configuration of a repository.
 const CONFIG: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
@@ -59,6 +65,8 @@ const CONFIG: &[(&str, &str)] = &[
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
     ("protocol.ext.allow", "never"),
+    // [`Git::ask`] follows redirects within the host.
+    ("http.followRedirects", "false"),
     ("safe.directory", "*"),
     ("user.name", "Journeyman"),
     ("user.email", "journeyman@localhost"),
@@ -84,6 +92,10 @@ pub struct Git {
     pub(crate) runner: Arc<Runner>,
     /// The folders that must not contain a remote ([`Git::with_own_folders`]).
     pub(crate) own_folders: Arc<[PathBuf]>,
+    /// The settings for connections to servers.
+    pub(crate) outbound: Outbound,
+    /// The servers that were reached ([`Git::recording`]).
+    pub(crate) reached: ReachedServers,
 }
 
 /// The settings that all commands share.
@@ -93,7 +105,7 @@ pub struct Runner {
     pub program: OsString,
     /// The value of `PATH`.
     pub path: OsString,
-    /// The environment variables that git needs from the outside, such as `GIT_SSL_CAINFO` or a proxy.
+    /// The environment variables that git needs from the outside, such as `GIT_SSL_CAINFO`.
     pub environment: Vec<(OsString, OsString)>,
     /// The program that answers git's prompts ([`Git::write_askpass`]).
     pub askpass: Option<PathBuf>,
@@ -112,6 +124,9 @@ pub struct GitCommand {
     timeout: Duration,
     stdout_bytes: usize,
     credential: Option<ServerCredential>,
+    connection: Option<Shared>,
+    /// True if messages of the command may have text of a server.
+    is_remote: bool,
     has_low_priority: bool,
 }
 
@@ -134,14 +149,27 @@ impl Git {
         if let Some(program) = found(&runner.program, &runner.path) {
             runner.program = program.into();
         }
-        Self { runner: Arc::new(runner), own_folders: Arc::default() }
+        let (outbound, reached) = (Outbound::default(), ReachedServers::default());
+        Self { runner: Arc::new(runner), own_folders: Arc::default(), outbound, reached }
+    }
+
+    /// Connects to servers with these settings.
+    #[must_use]
+    pub fn with_outbound(self, outbound: Outbound) -> Self {
+        Self { outbound, ..self }
+    }
+
+    /// Returns a handle that records the servers that its commands reach.
+    #[must_use]
+    pub fn recording(&self, reached: &ReachedServers) -> Self {
+        Self { reached: reached.clone(), ..self.clone() }
     }
 
     /// Returns a handle that runs another program of the same search path in the same way, such as `ssh-keygen`.
     #[must_use]
     pub fn with_program(&self, program: &str) -> Self {
-        let own_folders = Arc::clone(&self.own_folders);
-        Self { own_folders, ..Self::new(Runner { program: program.into(), ..(*self.runner).clone() }) }
+        let runner = Self::new(Runner { program: program.into(), ..(*self.runner).clone() }).runner;
+        Self { runner, ..self.clone() }
     }
 
     /// Writes the program for [`Runner::askpass`] into `dir`.
@@ -167,6 +195,8 @@ impl Git {
             timeout: TIMEOUT,
             stdout_bytes: STDOUT_BYTES,
             credential: None,
+            connection: None,
+            is_remote: false,
             has_low_priority: false,
         }
     }
@@ -258,11 +288,15 @@ impl GitCommand {
         self
     }
 
-    /// Sets the credential with which git's prompts are answered.
+    /// Lets the command connect to a remote, with the credential of the remote. Without a route, a command uses only
+    /// repositories on this machine.
     #[must_use]
-    pub fn credential_of(mut self, remote: &Remote) -> Self {
+    pub fn through(mut self, route: &Route) -> Self {
+        let Route { remote, connection, .. } = route;
         let credential = remote.credential.as_ref();
         self.credential = credential.and_then(|credential| ServerCredential::new(&remote.url, credential));
+        self.connection = connection.clone();
+        self.is_remote = !remote.is_ours;
         self
     }
 
@@ -283,13 +317,12 @@ impl GitCommand {
 
     async fn run_to_end(mut self) -> Result<Output, GitError> {
         let (command, timeout, limit) = (self.name(), self.timeout, self.stdout_bytes);
-        let credential = self.credential.clone();
         let mut command_line = self.build()?;
         if let Some(file) = self.stdin_file.take() {
             command_line.stdin(file);
         }
-        let limits = self.limits();
-        let mut process = Group::spawn(command_line, limits)?;
+        let failure = self.failing();
+        let mut process = Group::spawn(command_line, failure.limits)?;
         let (stdin, stdout, stderr) = (process.0.stdin.take(), process.0.stdout.take(), process.0.stderr.take());
         let input = self.stdin;
         let feed = async move {
@@ -320,8 +353,14 @@ impl GitCommand {
             Ok(status) if status.success() => {
                 Ok(Output { command, stdout, warnings: String::from_utf8_lossy(&stderr).into_owned() })
             }
-            Ok(status) => Err(failed(command, status, &stderr, credential.as_ref(), limits)),
+            Ok(status) => Err(failure.describe(command, status, &stderr)),
         }
+    }
+
+    /// Returns what describes a failure of the command.
+    fn failing(&self) -> Failing {
+        let (credential, connection) = (self.credential.clone(), self.connection.clone());
+        Failing { credential, connection, is_remote: self.is_remote, limits: self.limits() }
     }
 
     /// Returns the process, which leads a new process group.
@@ -354,11 +393,13 @@ impl GitCommand {
             ("GIT_NO_REPLACE_OBJECTS", "1"),
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_TERMINAL_PROMPT", "0"),
-            ("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh"),
+            ("GIT_ALLOW_PROTOCOL", self.connection.as_ref().map_or("file", |connection| connection.protocol)),
         ] {
             command.env(name, value);
         }
-        let settings: Vec<(&str, &str)> = CONFIG.iter().chain(limits::CONFIG).copied().collect();
+        let own = self.connection.iter().flat_map(|connection| &connection.settings);
+        let own = own.map(|(key, value)| (key.as_str(), value.as_str()));
+        let settings: Vec<(&str, &str)> = CONFIG.iter().chain(limits::CONFIG).copied().chain(own).collect();
         command.env("GIT_CONFIG_COUNT", settings.len().to_string());
         for (number, (key, value)) in settings.into_iter().enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{number}"), key).env(format!("GIT_CONFIG_VALUE_{number}"), value);
@@ -368,6 +409,12 @@ impl GitCommand {
         }
         command.envs(runner.environment.iter().map(|(name, value)| (name, value)));
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(connection) = &self.connection {
+            for name in PROXIES.iter().flat_map(|name| [(*name).to_owned(), name.to_ascii_uppercase()]) {
+                command.env_remove(name);
+            }
+            command.envs(connection.environment.iter().map(|(name, value)| (name, value)));
+        }
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
@@ -505,22 +552,37 @@ impl Drop for Group {
     }
 }
 
-/// Returns the error of a failed command. Removes the credential, in case git repeated it.
-fn failed(
-    command: String,
-    status: ExitStatus,
-    stderr: &[u8],
-    credential: Option<&ServerCredential>,
+/// The parts of a command that describe its failure.
+struct Failing {
+    credential: Option<ServerCredential>,
+    connection: Option<Shared>,
+    is_remote: bool,
     limits: Limits,
-) -> GitError {
-    let mut stderr = String::from_utf8_lossy(stderr).trim().to_owned();
-    if status.signal() == Some(Signal::XCPU.as_raw()) {
-        stderr = format!("{} {stderr}", limits.cpu_used_up()).trim_end().to_owned();
+}
+
+impl Failing {
+    /// Returns the error of a failed command. Removes the credential, in case git repeated it. Messages that may have text
+    /// of a server go into the log only.
+    fn describe(&self, command: String, status: ExitStatus, stderr: &[u8]) -> GitError {
+        let mut stderr = String::from_utf8_lossy(stderr).trim().to_owned();
+        if status.signal() == Some(Signal::XCPU.as_raw()) {
+            stderr = format!("{} {stderr}", self.limits.cpu_used_up()).trim_end().to_owned();
+        }
+        if let Some(credential) = &self.credential {
+            stderr = credential.redact(&stderr);
+        }
+        let code = status.code();
+        if !self.is_remote {
+            return GitError::Failed { command, code, stderr };
+        }
+        let server = self.connection.as_ref().map(|connection| connection.host.as_str());
+        tracing::info!(command, code, server, message = ?stderr, "git reported an error about a remote");
+        if let Some((connection, error)) = self.connection.as_ref().and_then(|way| Some((way, way.error()?))) {
+            return GitError::NotReached { host: connection.host.clone(), error };
+        }
+        let summary = summary(&stderr, code);
+        GitError::Remote { command, code, stderr, summary }
     }
-    if let Some(credential) = credential {
-        stderr = credential.redact(&stderr);
-    }
-    GitError::Failed { command, code: status.code(), stderr }
 }
 
 /// Reads a whole pipe; returns `None` if it has more than `limit` bytes.
@@ -546,10 +608,9 @@ async fn read_some(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use journeyman_core::ports::Credential;
+    use journeyman_core::ports::{Credential, Reach, Remote};
 
     use super::*;
-    use crate::Failure;
 
     fn git(askpass: Option<PathBuf>) -> Git {
         let runner =
@@ -573,7 +634,7 @@ mod tests {
 
     fn remote(url: &str, username: &str, password: &str) -> Remote {
         let credential = Credential { username: username.into(), password: password.into() };
-        Remote { url: url.into(), credential: Some(credential), is_ours: false }
+        Remote { url: url.into(), credential: Some(credential), is_ours: false, reach: Reach::Private }
     }
 
     #[tokio::test]
@@ -581,9 +642,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let remote = remote("https://example.com/a.git", "bot", "s3cr3t");
         let address = dir.path().join("s3cr3t-is-not-here");
-        let failed = git(None).command([OsStr::new("ls-remote"), address.as_os_str()]).credential_of(&remote);
+        let git = git(None);
+        let route = git.route(&remote).await.unwrap();
+        // The way leads to a server, so a path is not permitted.
+        let failed = git.command([OsStr::new("ls-remote"), address.as_os_str()]).through(&route);
         let error = failed.run().await.unwrap_err();
-        assert_eq!(error.failure(), Failure::NotFound, "{error}");
+        assert!(error.says("'file' not allowed") && !error.says("s3cr3t"), "{error:?}");
         assert!(!error.to_string().contains("s3cr3t"), "{error}");
         assert!(error.to_string().starts_with("git ls-remote failed"), "{error}");
     }
@@ -593,8 +657,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let askpass = Git::write_askpass(dir.path()).unwrap();
         let remote = remote("https://Example.com:8443/a.git", "b@t", "p w\"$");
+        let git = git(Some(askpass));
+        let route = git.route(&remote).await.unwrap();
         let fill = |host: &str| {
-            let filled = git(Some(askpass.clone())).command(["credential", "fill"]).credential_of(&remote);
+            let filled = git.command(["credential", "fill"]).through(&route);
             filled.stdin(format!("protocol=https\nhost={host}\n\n")).run()
         };
         let filled = fill("example.com:8443").await.unwrap().text().unwrap();
@@ -607,9 +673,11 @@ mod tests {
     #[tokio::test]
     async fn a_token_without_a_user_name_is_sent_only_to_its_host() {
         let remote = remote("https://example.com/a.git", "", "s3cr3t");
+        let git = git(None);
+        let route = git.route(&remote).await.unwrap();
         let header = |url: &'static str| {
-            let command = git(None).command(["config", "--get-urlmatch", "http.extraHeader", url]);
-            command.credential_of(&remote).run()
+            let command = git.command(["config", "--get-urlmatch", "http.extraHeader", url]);
+            command.through(&route).run()
         };
         assert_eq!(header("https://example.com/b").await.unwrap().text().unwrap(), "Authorization: Bearer s3cr3t");
         assert!(header("https://evil.example/b").await.is_err());
@@ -623,7 +691,9 @@ mod tests {
         for username in ["bot", ""] {
             let remote = remote("https://example.com/a.git", username, "s3cr3t");
             let look = "alias.look=!cat /proc/self/environ /proc/self/cmdline /proc/$PPID/environ /proc/$PPID/cmdline";
-            let looked = git(Some(askpass.clone())).command(["-c", look, "look"]).credential_of(&remote);
+            let git = git(Some(askpass.clone()));
+            let route = git.route(&remote).await.unwrap();
+            let looked = git.command(["-c", look, "look"]).through(&route);
             let seen = String::from_utf8(looked.run().await.unwrap().stdout).unwrap();
             assert!(seen.contains("GIT_CONFIG_COUNT=") && seen.contains("look"), "the control: {seen}");
             assert!(!seen.contains("s3cr3t"), "{username:?}: {seen}");
@@ -631,9 +701,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_without_a_user_name_does_not_follow_a_redirect() {
+    async fn no_command_follows_a_redirect() {
         let remote = remote("https://example.com/a.git", "", "s3cr3t");
-        let asked = git(None).command(["config", "http.followRedirects"]).credential_of(&remote);
+        let git = git(None);
+        let route = git.route(&remote).await.unwrap();
+        let asked = git.command(["config", "http.followRedirects"]);
+        assert_eq!(asked.run().await.unwrap().text().unwrap(), "false");
+        let asked = git.command(["config", "http.followRedirects"]).through(&route);
         assert_eq!(asked.run().await.unwrap().text().unwrap(), "false");
     }
 

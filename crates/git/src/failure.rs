@@ -1,4 +1,13 @@
 //! Classifies failures of git by its messages (in the C locale).
+//!
+//! Messages of a command that connects to a remote may have text of its server, or of a server that answers in its place.
+//! Such text is only in the log of the service: [`GitError::Remote`] describes the failure in words of our own.
+
+mod summary;
+
+use journeyman_net::Error as NetError;
+
+pub(crate) use summary::summary;
 
 /// An error from a git command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +41,26 @@ pub enum GitError {
         /// The error output of git, without credentials.
         stderr: String,
     },
+    /// The command connects to a remote, and ended with an error.
+    #[error("git {command} failed: {summary}")]
+    Remote {
+        /// The subcommand.
+        command: String,
+        /// The exit code; `None` if a signal ended the process.
+        code: Option<i32>,
+        /// The error output of git, without credentials. It may have text of the server, so it is not shown.
+        stderr: String,
+        /// The failure in our own words.
+        summary: String,
+    },
+    /// The server of the remote was not reached.
+    #[error("{}", not_reached(host, error))]
+    NotReached {
+        /// The host of the remote.
+        host: String,
+        /// The error of the connection.
+        error: NetError,
+    },
     /// The service does not use the repository at a path.
     #[error("{0}")]
     NotUsed(String),
@@ -45,6 +74,19 @@ pub enum GitError {
     },
 }
 
+/// Describes why a server was not reached.
+fn not_reached(host: &str, error: &NetError) -> String {
+    match error {
+        NetError::NotPermitted(_) => format!(
+            "{host} has no address that the service may connect to: its name leads to a private or link-local address. For \
+             a code host in a private network, add the code host on the page System, enter its IP address in place of its \
+             name, or allow its network with code-host-networks"
+        ),
+        NetError::NotFound { .. } => error.to_string(),
+        _ => format!("{host} cannot be reached: {error}"),
+    }
+}
+
 /// The kinds of failures that callers distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
@@ -54,6 +96,10 @@ pub enum Failure {
     CredentialRefused,
     /// The host does not answer.
     Unreachable,
+    /// The host has only addresses that the service does not connect to.
+    AddressRefused,
+    /// The server redirects to another address, which is not followed.
+    Redirected,
     /// The remote branch holds commits that the local branch does not.
     NonFastForward,
     /// The remote refused the push, by a hook or a rule.
@@ -86,6 +132,9 @@ pub enum Failure {
     /// Anything else.
     Other,
 }
+
+/// The message about a redirect, with the first two digits of its status.
+const REDIRECTED: &str = "The requested URL returned error: 30";
 
 /// The messages of git with their kinds; the first entry that occurs in a message counts.
 const SIGNS: &[(&str, Failure)] = &[
@@ -136,6 +185,7 @@ const SIGNS: &[(&str, Failure)] = &[
     ("does not appear to be a git repository", Failure::NotFound),
     ("does not exist", Failure::NotFound),
     ("error: 404", Failure::NotFound),
+    (REDIRECTED, Failure::Redirected),
     ("not found", Failure::NotFound),
     ("Could not resolve host", Failure::Unreachable),
     ("Couldn't connect to server", Failure::Unreachable),
@@ -228,12 +278,29 @@ fn is_damaged(stderr: &str) -> bool {
     stderr.lines().filter(|line| !line.starts_with("remote:")).any(|line| DAMAGE.iter().any(|sign| line.contains(sign)))
 }
 
+/// Returns the kind of a failure with this error output.
+fn failure_of(stderr: &str) -> Failure {
+    if is_remote_damaged(stderr) {
+        return Failure::RemoteDamaged;
+    }
+    if stderr.contains("upload-pack: not our ref") {
+        return Failure::NotOurRef;
+    }
+    if is_read_only(stderr) {
+        return Failure::ReadOnly;
+    }
+    if is_damaged(stderr) {
+        return Failure::Damaged;
+    }
+    SIGNS.iter().find(|(sign, _)| stderr.contains(sign)).map_or(Failure::Other, |(_, failure)| *failure)
+}
+
 impl GitError {
     /// Returns whether a signal killed the process, for example from an operator or because the machine ran out of
     /// memory.
     #[must_use]
     pub const fn is_killed(&self) -> bool {
-        matches!(self, Self::Failed { code: None, .. })
+        matches!(self, Self::Failed { code: None, .. } | Self::Remote { code: None, .. })
     }
 
     /// Returns whether git refused objects with file modes that it never writes itself (`badFilemode` of git-fsck(1)).
@@ -253,17 +320,25 @@ impl GitError {
         }
     }
 
+    /// Returns whether the server of the remote redirects to another address.
+    #[must_use]
+    pub fn is_redirect(&self) -> bool {
+        self.says(REDIRECTED)
+    }
+
+    /// Returns whether the error output of git contains a text. The output itself is not shown.
+    #[must_use]
+    pub fn says(&self, text: &str) -> bool {
+        matches!(self, Self::Failed { stderr, .. } | Self::Remote { stderr, .. } if stderr.contains(text))
+    }
+
     /// Returns the kind of the failure.
     #[must_use]
     pub fn failure(&self) -> Failure {
         match self {
-            Self::Failed { stderr, .. } if is_remote_damaged(stderr) => Failure::RemoteDamaged,
-            Self::Failed { stderr, .. } if stderr.contains("upload-pack: not our ref") => Failure::NotOurRef,
-            Self::Failed { stderr, .. } if is_read_only(stderr) => Failure::ReadOnly,
-            Self::Failed { stderr, .. } if is_damaged(stderr) => Failure::Damaged,
-            Self::Failed { stderr, .. } => {
-                SIGNS.iter().find(|(sign, _)| stderr.contains(sign)).map_or(Failure::Other, |(_, failure)| *failure)
-            }
+            Self::Failed { stderr, .. } | Self::Remote { stderr, .. } => failure_of(stderr),
+            Self::NotReached { error: NetError::NotPermitted(_), .. } => Failure::AddressRefused,
+            Self::NotReached { .. } => Failure::Unreachable,
             Self::TimedOut { .. } => Failure::Unreachable,
             Self::NotUsed(_) => Failure::NotUsed,
             Self::NotStarted(_) | Self::TooMuch { .. } | Self::Unexpected { .. } => Failure::Other,

@@ -3,8 +3,11 @@
 //! Git reads its configuration from many places, and several of them run programs. Therefore commands inherit nothing:
 //! no configuration of the system or the user, no hooks, no replaced objects, no prompts, no transport that runs a
 //! command. A credential is never in argv, an environment, a URL or a file with a name.
+//!
+//! A command reaches a server only through a [`Route`], which connects to the checked address of the remote's host.
 
 mod command;
+mod connection;
 mod failure;
 mod lock;
 mod maintenance;
@@ -14,6 +17,7 @@ mod small_blobs;
 mod sync;
 
 pub use command::{Git, GitCommand, Output, Piped, Runner, pairs, write_program};
+pub use connection::Service;
 pub use failure::{Failure, GitError};
 pub use lock::FileLock;
 pub use maintenance::{MaintenanceError, RepositoryMaintenance};

@@ -21,18 +21,28 @@ use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
 use crate::command::{Git, server_settings};
+use crate::connection::Shared;
 use crate::failure::GitError;
 use repository::{Found, find};
 
-/// The address of a remote and the program that serves it; created by [`Git::route`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The address of a remote and the way to it: the program that serves a path, or the connection to a server, which is open
+/// as long as the route exists. Created by [`Git::route`].
+#[derive(Debug, Clone)]
 pub struct Route {
     address: String,
     /// The shell command that precedes the name of the program that serves a path.
     server: Option<String>,
+    /// The connection to a server.
+    pub(crate) connection: Option<Shared>,
+    /// The remote.
+    pub(crate) remote: Remote,
 }
 
 impl Route {
+    fn to_path(remote: &Remote, address: String, server: String) -> Self {
+        Self { address, server: Some(server), connection: None, remote: remote.clone() }
+    }
+
     /// Returns the address to pass to git.
     #[must_use]
     pub fn address(&self) -> &str {
@@ -70,14 +80,17 @@ impl Git {
     /// Decides how to reach a remote.
     ///
     /// # Errors
-    /// Returns [`GitError::NotUsed`] with the reason if the service does not use the repository at a path.
+    /// Returns [`GitError::NotUsed`] with the reason if the service does not use the repository at a path, and an error if
+    /// the connection to a server cannot be prepared.
     pub async fn route(&self, remote: &Remote) -> Result<Route, GitError> {
         if remote.is_ours {
             let server = self.as_service(&[("safe.directory", "*")]);
-            return Ok(Route { address: remote.url.clone(), server: Some(server) });
+            return Ok(Route::to_path(remote, remote.url.clone(), server));
         }
         let Some(path) = path_of(&remote.url) else {
-            return Ok(Route { address: remote.url.clone(), server: None });
+            let (connection, address) = self.connection(remote).await?;
+            let connection = Some(Arc::new(connection));
+            return Ok(Route { address, server: None, connection, remote: remote.clone() });
         };
         let (own, me) = (Arc::clone(&self.own_folders), geteuid().as_raw());
         let found = tokio::task::spawn_blocking(move || find(&path, &own, me)).await;
@@ -92,7 +105,7 @@ impl Git {
         } else {
             self.as_owner(owner)
         };
-        Ok(Route { address, server: Some(server) })
+        Ok(Route::to_path(remote, address, server))
     }
 
     /// Returns the shell command for git run by the service, with the repository's own commands disabled.
@@ -183,7 +196,7 @@ fn path_of(address: &str) -> Option<PathBuf> {
 }
 
 /// Quotes a word of a shell command.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 

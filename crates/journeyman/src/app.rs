@@ -32,7 +32,7 @@ use journeyman_identity::oidc::Oidc;
 use journeyman_identity::password::Passwords;
 use journeyman_identity::token::Tokens;
 use journeyman_lfs::{Keeper, Lfs, LfsHost};
-use journeyman_net::{Policy, SystemResolver};
+use journeyman_net::{Outbound, Policy, Proxies, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::base_comparison::MirrorComparisons;
 use journeyman_repository::diff::MirrorDiffs;
@@ -139,10 +139,21 @@ pub(crate) fn git(settings: &Settings) -> anyhow::Result<Git> {
     let git = Git::new(Runner {
         program: settings.git.clone().into(),
         path: settings.path.clone().into(),
-        environment: settings.proxies.0.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        environment: Vec::new(),
         askpass: Some(askpass),
     });
+    let git = git.with_outbound(outbound(settings));
     Ok(git.with_own_folders([settings.data_dir.clone(), settings.repositories.clone()]))
+}
+
+/// Returns the settings for connections to the servers of repositories.
+pub(crate) fn outbound(settings: &Settings) -> Outbound {
+    let proxies = settings.proxies.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    Outbound {
+        resolver: Arc::new(SystemResolver),
+        networks: settings.code_host_networks.clone().into(),
+        proxies: Arc::new(Proxies::new(proxies)),
+    }
 }
 
 /// Returns the signer of commits, if the settings name a key.
@@ -211,7 +222,7 @@ fn cases(
 
 /// Returns the keeper of the objects of Git LFS of the built-in code host.
 pub(crate) fn keeper(settings: &Settings, blobs: &Arc<dyn Blobs>) -> anyhow::Result<Keeper> {
-    let lfs = Lfs::new(git(settings)?, Arc::clone(blobs), Arc::new(Machine));
+    let lfs = Lfs::new(git(settings)?, Arc::clone(blobs), Arc::new(Machine)).with_outbound(outbound(settings));
     Ok(Keeper::new(lfs, settings.data_dir.join("scratch")))
 }
 
@@ -238,6 +249,7 @@ pub(crate) fn code_hosts(
         secrets: Arc::clone(store) as Arc<dyn ProjectStore>,
         hosts: Arc::clone(store) as Arc<dyn CodeHostStore>,
         configured: settings.code_hosts.clone(),
+        outbound: outbound(settings),
         objects,
         clock: Arc::new(Machine),
     }))
@@ -314,7 +326,7 @@ fn worker_parts(
     let models = Models::new(settings.models.clone(), store.clone(), Arc::new(Machine));
     let egress = Policy::Public(settings.sandbox.egress_private.clone().into());
     let gateway = Arc::new(SandboxGateway::new(Arc::new(SystemResolver), egress, models));
-    let lfs = Lfs::new(git(settings)?, Arc::clone(&blobs), Arc::new(Machine));
+    let lfs = Lfs::new(git(settings)?, Arc::clone(&blobs), Arc::new(Machine)).with_outbound(outbound(settings));
     let host = Host::new(Resources {
         engine: engine.clone(),
         store: Arc::clone(store),

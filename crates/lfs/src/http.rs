@@ -52,7 +52,10 @@ const OURS: [HeaderName; 5] =
 
 /// An LFS server of a repository.
 pub(crate) struct Server<'a> {
+    /// The client for the origin of the repository's URL.
     pub(crate) client: &'a Client,
+    /// The client for other origins.
+    pub(crate) others: &'a Client,
     /// The URL of the server.
     pub(crate) endpoint: Url,
     /// The credential of the repository.
@@ -162,7 +165,7 @@ impl Server<'_> {
         for _ in 0..=REDIRECTS {
             let headers = if url.origin() == origin { action.header.as_ref() } else { None };
             let request = self.request(Method::GET, &url, headers).body(Bytes::new()).map_err(malformed)?;
-            let answer = timeout(IDLE, self.client.start(request)).await.map_err(|_| slow())?;
+            let answer = timeout(IDLE, self.client_for(&url).start(request)).await.map_err(|_| slow())?;
             let answer = answer.map_err(not_sent)?;
             if let Some(next) = redirect(&url, answer.status(), answer.headers().get(header::LOCATION)) {
                 url = self.checked(next?)?;
@@ -188,7 +191,7 @@ impl Server<'_> {
                 let wanted = answered.actions.as_ref().and_then(|actions| actions.upload.as_ref());
                 let error = match (&answered.error, wanted) {
                     (Some(error), _) => Some(match object_error(error) {
-                        LfsError::Missing => LfsError::Refused(shortened(&error.message)),
+                        LfsError::Missing => LfsError::Refused(coded(error)),
                         error => error,
                     }),
                     (None, Some(_)) => Some(LfsError::Missing),
@@ -224,7 +227,7 @@ impl Server<'_> {
         let answered = answered.ok_or_else(|| not_answered(pointer))?;
         if let Some(error) = &answered.error {
             return Err(match object_error(error) {
-                LfsError::Missing => LfsError::Refused(shortened(&error.message)),
+                LfsError::Missing => LfsError::Refused(coded(error)),
                 error => error,
             });
         }
@@ -244,7 +247,7 @@ impl Server<'_> {
             let request = request.body(()).map_err(malformed)?;
             let body = content(tokio::fs::File::open(file).await.map_err(|error| disk(&error))?);
             let limit = IDLE + Duration::from_secs(pointer.bytes / SLOWEST);
-            let answer = timeout(limit, self.client.start_with_body(request, body)).await.map_err(|_| slow())?;
+            let answer = timeout(limit, self.client_for(&url).start_with_body(request, body)).await.map_err(|_| slow())?;
             check(answer.map_err(not_sent)?).await?;
         }
         if let Some(action) = &actions.verify {
@@ -255,7 +258,7 @@ impl Server<'_> {
                 request = request.header(header::CONTENT_TYPE, MEDIA_TYPE);
             }
             let request = request.body(json(&Object::from(pointer))?).map_err(malformed)?;
-            let answer = self.client.send(request, LIMITS).await.map_err(not_sent)?;
+            let answer = self.client_for(&url).send(request, LIMITS).await.map_err(not_sent)?;
             if !answer.status().is_success() {
                 return Err(status_error(answer.status(), message_in(answer.status(), answer.body())));
             }
@@ -290,12 +293,10 @@ impl Server<'_> {
             if let Some(next) = redirect(&url, answer.status(), answer.headers().get(header::LOCATION)) {
                 url = self.checked(next?)?;
                 if url.origin() != self.endpoint.origin() {
-                    let host = url.host_str().unwrap_or_default().to_owned();
-                    let text = format!(
-                        "the LFS server redirects to {host}, which does not get the project's credential; change the \
-                         address of the project's repository"
-                    );
-                    return Err(LfsError::Unsupported(text));
+                    tracing::info!(to = url.host_str(), "an LFS server redirects to another server");
+                    let text = "the LFS server redirects to another server, which does not get the project's credential; \
+                                change the address of the project's repository";
+                    return Err(LfsError::Unsupported(text.to_owned()));
                 }
                 continue;
             }
@@ -305,6 +306,11 @@ impl Server<'_> {
             return read_answer(answer.body());
         }
         Err(too_many_redirects())
+    }
+
+    /// Returns the client for a URL.
+    fn client_for(&self, url: &Url) -> &Client {
+        if url.origin() == self.endpoint.origin() { self.client } else { self.others }
     }
 
     /// Parses a URL that the server named.
@@ -318,9 +324,9 @@ impl Server<'_> {
         match (self.endpoint.scheme(), url.scheme()) {
             (_, "https") | ("http", "http") => Ok(url),
             (_, other) => {
-                let host = url.host_str().unwrap_or_default();
-                let text = format!("the server named a URL on {host} with {other}, although its own uses https");
-                Err(LfsError::Refused(text))
+                tracing::info!(scheme = other, host = url.host_str(), "an LFS server named a URL without encryption");
+                let text = "the server named a URL that does not use https, although its own does";
+                Err(LfsError::Refused(text.to_owned()))
             }
         }
     }
@@ -355,14 +361,18 @@ impl Server<'_> {
 }
 
 fn read_answer(body: &[u8]) -> Result<HashMap<String, Answered>, LfsError> {
+    // The error may quote the answer.
     let answer: Answer = serde_json::from_slice(body).map_err(|error| {
-        LfsError::Unsupported(format!("the repository's host has no LFS server that the service understands: {error}"))
+        tracing::info!(%error, "the answer of an LFS server cannot be read");
+        LfsError::Unsupported("the repository's host has no LFS server that the service understands".to_owned())
     })?;
     if let Some(other) = answer.transfer.filter(|transfer| transfer != "basic") {
-        return Err(LfsError::Unsupported(format!("the LFS server insists on the transfer {:?}", shortened(&other))));
+        tracing::info!(transfer = shortened(&other), "an LFS server insists on a transfer");
+        return Err(LfsError::Unsupported("the LFS server insists on a transfer other than \"basic\"".to_owned()));
     }
     if let Some(other) = answer.hash_algo.filter(|hash| hash != "sha256") {
-        return Err(LfsError::Unsupported(format!("the LFS server insists on the hash {:?}", shortened(&other))));
+        tracing::info!(hash = shortened(&other), "an LFS server insists on a hash");
+        return Err(LfsError::Unsupported("the LFS server insists on a hash other than SHA-256".to_owned()));
     }
     Ok(answer.objects.into_iter().map(|object| (object.oid.clone(), object)).collect())
 }
@@ -408,8 +418,14 @@ fn status_error(status: StatusCode, text: String) -> LfsError {
     }
 }
 
+/// Describes the error of an object by its code. The message of the server is only in the log of the service.
+fn coded(error: &ObjectError) -> String {
+    tracing::info!(code = error.code, message = shortened(&error.message), "an LFS server refused an object");
+    format!("code {}", error.code)
+}
+
 fn object_error(error: &ObjectError) -> LfsError {
-    let text = shortened(&error.message);
+    let text = coded(error);
     match error.code {
         404 | 410 => LfsError::Missing,
         code => match StatusCode::from_u16(code) {
@@ -438,12 +454,13 @@ async fn message_of(mut answer: Response) -> String {
     message_in(status, &body)
 }
 
-/// Returns the message of an error.
+/// Describes an error by its status. The message of the server is only in the log of the service.
 fn message_in(status: StatusCode, body: &[u8]) -> String {
-    match serde_json::from_slice::<Message>(body) {
-        Ok(found) if !found.message.is_empty() => format!("{} (HTTP {})", shortened(&found.message), status.as_u16()),
-        _ => format!("HTTP {}", status.as_u16()),
+    let status = status.as_u16();
+    if let Ok(found) = serde_json::from_slice::<Message>(body) {
+        tracing::info!(status, message = shortened(&found.message), "an LFS server refused a request");
     }
+    format!("HTTP {status}")
 }
 
 /// Returns the beginning of a text of a server, in one line.
@@ -462,7 +479,11 @@ fn malformed(error: http::Error) -> LfsError {
 
 fn not_sent(error: Error) -> LfsError {
     match error {
-        Error::NotPermitted(_) | Error::Scheme(_) | Error::Malformed(_) | Error::TooLarge(_) => {
+        Error::NotPermitted(host) => LfsError::Refused(format!(
+            "{host}, where the LFS server has the objects, has only private or link-local addresses; the operator can \
+             allow its network with code-host-networks"
+        )),
+        Error::Scheme(_) | Error::Malformed(_) | Error::TooLarge(_) => {
             LfsError::Refused(error.to_string())
         }
         Error::NotFound { .. } | Error::NoTls(_) | Error::Slow(_) | Error::Unreachable(_) => {

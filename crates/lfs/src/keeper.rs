@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use journeyman_core::lfs::{POINTER_BYTES, Pointer, blob_folder};
 use journeyman_core::ports::{
-    HostedObjects, ImportedObjects, LfsError, LfsFailure, LfsObjects as _, LfsUpload, Remote,
+    HostedObjects, ImportedObjects, LfsError, LfsFailure, LfsObjects as _, LfsUpload, Reach, Remote,
 };
 use journeyman_core::time::Timestamp;
 use journeyman_git::MaintenanceError;
@@ -135,7 +135,7 @@ impl HostedObjects for Keeper {
         let pointers = self.pointers(staged, &scratch.join("journeyman-blobs")).await;
         let (pointers, beyond) = pointers.map_err(|error| LfsError::Failed(error.to_string()))?;
         let url = to.to_string_lossy().into_owned();
-        let sides = ImportedOf { lfs: &self.lfs, from, to: Remote { url, credential: None, is_ours: true } };
+        let sides = ImportedOf { lfs: &self.lfs, from, to: Remote { url, credential: None, is_ours: true, reach: Reach::Public } };
         let folder = scratch.join("journeyman-objects");
         let mut imported = ImportedObjects { failed: beyond, ..ImportedObjects::default() };
         let mut rest = pointers.as_slice();

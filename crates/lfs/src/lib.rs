@@ -6,6 +6,9 @@
 //! - Every downloaded file has the size and the hash of its pointer.
 //! - The credential of a repository is sent only to the origin (scheme, host and port) of the repository's URL. Other
 //!   servers that an LFS server names get only the headers that it names for them.
+//! - The rule for the host of the repository ([`journeyman_core::ports::Reach`]) extends to no other origin: all others
+//!   must be public, or in a network that the operator has allowed.
+//! - Text of a server is only in the log of the service.
 //! - No program runs: no `git-lfs`, no filter and no hook.
 //!
 //! | module | task |
@@ -38,7 +41,7 @@ use journeyman_core::lfs::Pointer;
 use journeyman_core::ports::{Blobs, LfsError, LfsFailure, LfsObjects, LfsUpload, Remote};
 use journeyman_core::time::Clock;
 use journeyman_git::{Failure, Git};
-use journeyman_net::{Client, Policy, Settings};
+use journeyman_net::{Client, Outbound, Policy};
 use url::Url;
 
 pub use keeper::Keeper;
@@ -57,7 +60,11 @@ pub struct Lfs {
     git: Git,
     blobs: Arc<dyn Blobs>,
     clock: Arc<dyn Clock>,
-    client: Client,
+    outbound: Outbound,
+    /// The client for servers that an LFS server names.
+    others: Client,
+    /// The clients for the servers of repositories, by the policies for them.
+    clients: Clients,
     pause: Duration,
 }
 
@@ -65,9 +72,16 @@ impl Lfs {
     /// Creates the client. `git` finds repositories at paths, and `blobs` has the objects of the built-in code host.
     #[must_use]
     pub fn new(git: Git, blobs: Arc<dyn Blobs>, clock: Arc<dyn Clock>) -> Self {
-        // A project named the URL of its repository. The servers that an LFS server names have the same rule.
-        let client = Client::new(Settings { policy: Policy::CodeHosts, ..Settings::default() });
-        Self { git, blobs, clock, client, pause: PAUSE }
+        let outbound = Outbound::default();
+        let (others, clients) = (outbound.client(outbound.public()), Clients::new(&outbound));
+        Self { git, blobs, clock, outbound, others, clients, pause: PAUSE }
+    }
+
+    /// Connects to servers with these settings.
+    #[must_use]
+    pub fn with_outbound(self, outbound: Outbound) -> Self {
+        let (others, clients) = (outbound.client(outbound.public()), Clients::new(&outbound));
+        Self { outbound, others, clients, ..self }
     }
 
     /// Returns a client that waits this long before it repeats a failed request for the first time.
@@ -92,11 +106,42 @@ impl Lfs {
         if remote.url.starts_with("https://") || remote.url.starts_with("http://") {
             let url = Url::parse(&endpoint(&remote.url));
             let endpoint = url.map_err(|error| LfsError::Unsupported(format!("the URL is malformed: {error}")))?;
-            let (client, credential, pause) = (&self.client, remote.credential.as_ref(), self.pause);
-            return Ok(Place::Server(Server { client, endpoint, credential, pause }));
+            let client = self.clients.of(&self.outbound.policy_of_url(remote.reach, &remote.url));
+            let (others, credential, pause) = (&self.others, remote.credential.as_ref(), self.pause);
+            return Ok(Place::Server(Server { client, others, endpoint, credential, pause }));
         }
         let text = "the service uses Git LFS only over HTTP; give the project the https:// address of its repository";
         Err(LfsError::Unsupported(text.to_owned()))
+    }
+}
+
+/// The HTTP clients for the servers of repositories, one for each rule.
+#[derive(Clone)]
+struct Clients {
+    any: Client,
+    code_hosts: Client,
+    loopback: Client,
+    public: Client,
+}
+
+impl Clients {
+    fn new(outbound: &Outbound) -> Self {
+        let client = |policy| outbound.client(policy);
+        Self {
+            any: client(Policy::Any),
+            code_hosts: client(Policy::CodeHosts),
+            loopback: client(Policy::Loopback),
+            public: client(outbound.public()),
+        }
+    }
+
+    fn of(&self, policy: &Policy) -> &Client {
+        match policy {
+            Policy::Any => &self.any,
+            Policy::CodeHosts => &self.code_hosts,
+            Policy::Loopback => &self.loopback,
+            Policy::Public(_) | Policy::PublicOrProxied(_) => &self.public,
+        }
     }
 }
 

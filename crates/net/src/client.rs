@@ -9,9 +9,11 @@ use futures::Stream;
 use futures::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect;
+use url::Url;
 
 use crate::error::root_cause;
-use crate::{Error, Policy, Resolver, SystemResolver};
+use crate::outbound::check_proxied;
+use crate::{Error, Policy, Proxies, Resolver, SystemResolver, Target};
 
 /// The settings of a [`Client`].
 #[derive(Clone)]
@@ -31,6 +33,8 @@ pub struct Settings {
     pub https_only: bool,
     /// True if requests ignore the proxy that the environment names.
     pub no_proxy: bool,
+    /// The proxies that the environment names, for [`Policy::PublicOrProxied`].
+    pub proxies: Arc<Proxies>,
 }
 
 impl Default for Settings {
@@ -43,6 +47,7 @@ impl Default for Settings {
             read_time: None,
             https_only: false,
             no_proxy: false,
+            proxies: Arc::default(),
         }
     }
 }
@@ -159,6 +164,7 @@ impl Inner {
             other => return Err(Error::Scheme(other.to_owned())),
         };
         policy.check_literal(url)?;
+        self.settings.check_proxied(url).await?;
         *request.timeout_mut() = limit;
         let sent = http.execute(request).await;
         sent.map_err(|error| match limit {
@@ -187,13 +193,25 @@ impl Inner {
 }
 
 impl Settings {
+    /// Checks the host of a URL to which a proxy connects.
+    async fn check_proxied(&self, url: &Url) -> Result<(), Error> {
+        let (Policy::PublicOrProxied(_), Some(host)) = (&self.policy, url.host_str()) else { return Ok(()) };
+        let target = Target { host: host.to_owned(), port: url.port_or_known_default().unwrap_or_default() };
+        let is_proxy = self.proxies.hosts().iter().any(|proxy| proxy.eq_ignore_ascii_case(host));
+        match self.proxies.of(url.scheme(), &target) {
+            None if !is_proxy => Ok(()),
+            _ => check_proxied(&*self.resolver, &self.policy, host).await,
+        }
+    }
+
     fn builder(&self) -> reqwest::ClientBuilder {
-        let Self { policy, resolver, connect_time, http1_only, read_time, https_only, no_proxy } = self;
+        let Self { policy, resolver, connect_time, http1_only, read_time, https_only, no_proxy, proxies } = self;
+        let proxies = proxies.hosts();
         let mut builder = reqwest::Client::builder()
             .redirect(redirect::Policy::none())
             .connect_timeout(*connect_time)
             .https_only(*https_only)
-            .dns_resolver(CheckedResolver { resolver: Arc::clone(resolver), policy: policy.clone() });
+            .dns_resolver(CheckedResolver { resolver: Arc::clone(resolver), policy: policy.clone(), proxies });
         if *http1_only {
             builder = builder.http1_only();
         }
@@ -209,11 +227,15 @@ impl Settings {
 struct CheckedResolver {
     resolver: Arc<dyn Resolver>,
     policy: Policy,
+    /// The hosts of the operator's proxies, which may have any address.
+    proxies: Vec<String>,
 }
 
 impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let (resolver, policy) = (Arc::clone(&self.resolver), self.policy.clone());
+        let is_proxy = self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name.as_str()));
+        let policy = if is_proxy && matches!(policy, Policy::PublicOrProxied(_)) { Policy::Any } else { policy };
         Box::pin(async move {
             let host = name.as_str();
             let found = resolver.resolve(host).await;

@@ -21,7 +21,10 @@ pub async fn connect(
     port: u16,
     limit: Duration,
 ) -> Result<TcpStream, Error> {
-    let resolved = timeout(limit, resolver.resolve(host)).await.map_err(io::Error::from).and_then(|found| found);
+    let resolved = match host.parse() {
+        Ok(address) => Ok(vec![address]),
+        Err(_) => timeout(limit, resolver.resolve(host)).await.map_err(io::Error::from).and_then(|found| found),
+    };
     let resolved = resolved.map_err(|error| Error::NotFound { host: host.to_owned(), cause: error.to_string() })?;
     let mut last = Error::Slow(limit);
     for address in policy.filter(host, resolved)? {

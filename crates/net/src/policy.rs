@@ -19,8 +19,13 @@ pub enum Policy {
     /// Any address except link-local ones and those of metadata services, because a project named the URL of its code
     /// host. Git has the same rule.
     CodeHosts,
+    /// Loopback addresses, for the name `localhost`.
+    Loopback,
     /// Public addresses, and addresses in networks that the operator has allowed.
     Public(Arc<[IpNet]>),
+    /// As [`Policy::Public`], but a proxy in the environment of the service is used, if there is one. The proxy resolves
+    /// the name. A name that this machine can resolve too must have a permitted address.
+    PublicOrProxied(Arc<[IpNet]>),
 }
 
 impl Policy {
@@ -30,7 +35,8 @@ impl Policy {
         match self {
             Self::Any => true,
             Self::CodeHosts => Host::Address(address).restricted().is_none(),
-            Self::Public(also) => is_public(address) || also.iter().any(|net| net.contains(&address)),
+            Self::Loopback => address.to_canonical().is_loopback(),
+            Self::Public(also) | Self::PublicOrProxied(also) => is_public(address) || also.iter().any(|net| net.contains(&address)),
         }
     }
 

@@ -119,6 +119,11 @@ impl RepositoryError {
                 ReasonCode::RepositoryUnreachable,
                 format!("the repository could not be reached: {error}"),
             ),
+            Failure::AddressRefused => Self::failed(ReasonCode::RepositoryUnreachable, error.to_string()),
+            Failure::Redirected => Self::failed(
+                ReasonCode::RepositoryNotFound,
+                format!("the repository has moved; set the address of the project's repository to the new one: {error}"),
+            ),
             Failure::Archived => Self::failed(
                 ReasonCode::RepositoryArchived,
                 format!("the repository is archived, so nothing can be pushed; unarchive it on the code host: {error}"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::{Branch, Job, Source};
-use journeyman_core::ports::{Blob, BlobContent, BlobError, Blobs, Remote};
+use journeyman_core::ports::{Blob, BlobContent, BlobError, Blobs, Reach, Remote};
 use journeyman_core::project::CiFiles;
 use journeyman_core::time::Timestamp;
 use journeyman_git::{Git, Runner};
@@ -152,7 +152,7 @@ impl Fixture {
     }
 
     pub(crate) fn remote(&self) -> Remote {
-        Remote { url: self.origin().to_str().unwrap().to_owned(), credential: None, is_ours: false }
+        Remote { url: self.origin().to_str().unwrap().to_owned(), credential: None, is_ours: false, reach: Reach::Public }
     }
 
     /// Returns the mirror of the code host, which also has the commits of the clone.

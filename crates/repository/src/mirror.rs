@@ -14,7 +14,7 @@ use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::ports::Remote;
 use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::run::ReasonCode;
-use journeyman_git::{Failure, Folders, Git, GitError, KnownConflicts, Output};
+use journeyman_git::{Failure, Folders, Git, GitError, KnownConflicts, Output, Route, Service};
 
 use crate::RepositoryError;
 use crate::listing::{self, Branches, refs};
@@ -150,16 +150,11 @@ impl ProjectMirrors {
     /// # Errors
     /// The remote cannot be read, or the mirror cannot be written.
     pub async fn fetch(&self, remote: Remote) -> Result<Mirror, RepositoryError> {
-        self.fetch_with(&[], remote).await
-    }
-
-    /// Like [`Mirrors::fetch`], with settings of git for the commands that connect to the remote.
-    pub(crate) async fn fetch_with(&self, settings: &[&str], remote: Remote) -> Result<Mirror, RepositoryError> {
         let path = self.path(&remote.url);
         let lock = self.lock(&path);
         let _held = lock.lock().await;
         restore(&path).await?;
-        self.fetch_into(path, settings, remote).await
+        self.fetch_into(path, remote).await
     }
 
     /// As [`Mirrors::fetch`], for a caller that may give up waiting. A fetch that has begun goes on then: git that is
@@ -174,18 +169,13 @@ impl ProjectMirrors {
         let fetch = async move {
             let _held = held;
             restore(&path).await?;
-            all.fetch_into(path, &[], remote).await
+            all.fetch_into(path, remote).await
         };
         tokio::spawn(fetch).await.map_err(std::io::Error::other)?
     }
 
     /// Updates the mirror at `path`, and creates it if it is missing. The caller holds its lock.
-    pub(crate) async fn fetch_into(
-        &self,
-        path: PathBuf,
-        settings: &[&str],
-        remote: Remote,
-    ) -> Result<Mirror, RepositoryError> {
+    pub(crate) async fn fetch_into(&self, path: PathBuf, remote: Remote) -> Result<Mirror, RepositoryError> {
         let is_new = !path.join("HEAD").exists();
         if is_new {
             tokio::fs::create_dir_all(&self.dir).await?;
@@ -193,7 +183,7 @@ impl ProjectMirrors {
             tokio::fs::write(path.join(PROJECT), self.project.as_str()).await?;
         }
         // Listing the refs is cheap, and usually shows that nothing has changed.
-        let listing = self.listing(&path, settings, &remote).await?;
+        let listing = self.listing(&path, &remote).await?;
         let Branches { heads, default_branch, names_default_branch } = listing::branches(&listing)?;
         if let Some(text) = heads.values().find_map(|head| unsupported(head.as_str())) {
             return Err(RepositoryError::failed(ReasonCode::RepositoryUnsupported, text));
@@ -205,7 +195,7 @@ impl ProjectMirrors {
                 self.copy_shared(&path, &remote.url).await;
             }
             if !self.move_refs(&path, before.as_deref().unwrap_or_default(), &listing).await {
-                self.fetch_refs(&path, settings, &remote, is_new).await?;
+                self.fetch_refs(&path, &remote, is_new).await?;
             }
             tokio::fs::write(&known, &listing).await?;
         }
@@ -233,18 +223,20 @@ impl ProjectMirrors {
     }
 
     /// Returns the listing of the remote's refs.
-    async fn listing(&self, mirror: &Path, settings: &[&str], remote: &Remote) -> Result<Vec<u8>, RepositoryError> {
-        let command = if remote.is_ours {
+    async fn listing(&self, mirror: &Path, remote: &Remote) -> Result<Vec<u8>, RepositoryError> {
+        let listed = if remote.is_ours {
             // Treating a local repository as a remote would start two more processes.
-            self.git.at(Path::new(&remote.url), ["for-each-ref", listing::FORMAT, "refs/heads", "refs/tags"])
+            let list = ["for-each-ref", listing::FORMAT, "refs/heads", "refs/tags"];
+            self.git.at(Path::new(&remote.url), list).run().await
         } else {
-            let route = self.git.route(remote).await?;
-            let refs = ["HEAD", "refs/heads/*", "refs/tags/*"].map(str::to_owned);
-            let arguments = settings.iter().copied().chain(["ls-remote", "--symref"]).map(str::to_owned);
-            let arguments = arguments.chain(route.reading());
-            self.git.at(mirror, arguments.chain(["--".to_owned(), route.address().to_owned()]).chain(refs))
+            let list = |route: &Route| {
+                let refs = ["HEAD", "refs/heads/*", "refs/tags/*"].map(str::to_owned);
+                let arguments = ["ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
+                self.git.at(mirror, arguments.chain(["--".to_owned(), route.address().to_owned()]).chain(refs))
+            };
+            self.git.ask(remote, Service::Read, list).await
         };
-        match command.credential_of(remote).run().await {
+        match listed {
             Ok(output) => Ok(output.stdout),
             Err(error) if remote.is_ours && error.failure() == Failure::Damaged => {
                 Err(RepositoryError::damaged(&error))
@@ -257,7 +249,6 @@ impl ProjectMirrors {
     async fn fetch_refs(
         &self,
         mirror: &Path,
-        settings: &[&str],
         remote: &Remote,
         is_new: bool,
     ) -> Result<(), RepositoryError> {
@@ -265,7 +256,7 @@ impl ProjectMirrors {
         let mut attempts_left = FETCHES;
         loop {
             attempts_left -= 1;
-            let error = match self.fetch_objects(mirror, settings, remote, &["--prune"], &refs).await {
+            let error = match self.fetch_objects(mirror, remote, &["--prune"], &refs).await {
                 Ok(output) if output.is_of_shallow_clone() => return Err(RepositoryError::shallow()),
                 Ok(_) => return Ok(()),
                 Err(error) => error,
@@ -284,17 +275,17 @@ impl ProjectMirrors {
     pub(crate) async fn fetch_objects(
         &self,
         into: &Path,
-        settings: &[&str],
         remote: &Remote,
         options: &[&str],
         refs: &[&str],
     ) -> Result<Output, GitError> {
-        let route = self.git.route(remote).await?;
-        let fetch = ["fetch", "--quiet", "--no-write-fetch-head"];
-        let arguments = settings.iter().chain(&fetch).chain(options).map(|text| (*text).to_owned());
-        let refs = ["--", route.address()].into_iter().chain(refs.iter().copied()).map(str::to_owned);
-        let arguments = arguments.chain(route.reading()).chain(refs);
-        self.git.at(into, arguments).credential_of(remote).timeout(FETCH_TIMEOUT).run().await
+        let fetch = |route: &Route| {
+            let arguments = ["fetch", "--quiet", "--no-write-fetch-head"].iter().chain(options);
+            let refs = ["--", route.address()].into_iter().chain(refs.iter().copied()).map(str::to_owned);
+            let arguments = arguments.map(|text| (*text).to_owned()).chain(route.reading()).chain(refs);
+            self.git.at(into, arguments).timeout(FETCH_TIMEOUT)
+        };
+        self.git.ask(remote, Service::Read, fetch).await
     }
 
     /// Moves the refs from one listing to the next without a fetch, if the mirror already has all new objects, for

@@ -12,7 +12,7 @@ use journeyman_core::left_out::LeftOut;
 use journeyman_core::ports::{Blobs, Remote};
 use journeyman_core::project::CiFiles;
 use journeyman_core::run::ReasonCode;
-use journeyman_git::{Failure, Folders, GitError};
+use journeyman_git::{Failure, Folders, GitError, Route, Service};
 
 use crate::ci_files::{self, CiCheck};
 use crate::diff_stat::{Range, turn_diff};
@@ -181,11 +181,12 @@ async fn push(mirror: &Mirror, remote: &Remote, branch: &str, head: &Sha) -> Res
         true => Some(folders_of(Path::new(&remote.url)).await?),
         false => None,
     };
-    let route = mirror.git.route(remote).await.map_err(PushError::Git)?;
-    let arguments = ["push", "--quiet", "--no-verify"].map(str::to_owned).into_iter().chain(route.pushing());
-    let address = ["--", route.address(), &refspec].map(str::to_owned);
-    let push = mirror.git.at(&mirror.path, arguments.chain(address));
-    push.credential_of(remote).run().await.map_err(PushError::Git)?;
+    let push = |route: &Route| {
+        let arguments = ["push", "--quiet", "--no-verify"].map(str::to_owned).into_iter().chain(route.pushing());
+        let address = ["--", route.address(), &refspec].map(str::to_owned);
+        mirror.git.at(&mirror.path, arguments.chain(address))
+    };
+    mirror.git.ask(remote, Service::Write, push).await.map_err(PushError::Git)?;
     if let Some(folders) = folders {
         sync(folders).await?;
     }
@@ -204,10 +205,12 @@ pub async fn check_push(mirror: &Mirror, remote: &Remote, branch: &str, head: &S
     if route.is_read_only() {
         return Err(RepositoryError::failed(ReasonCode::PermissionMissing, READ_ONLY));
     }
-    let arguments = ["push", "--dry-run", "--quiet", "--no-verify"].map(str::to_owned).into_iter();
-    let address = ["--", route.address(), &refspec].map(str::to_owned);
-    let push = mirror.git.at(&mirror.path, arguments.chain(route.pushing()).chain(address));
-    match push.credential_of(remote).run().await {
+    let push = |route: &Route| {
+        let arguments = ["push", "--dry-run", "--quiet", "--no-verify"].map(str::to_owned).into_iter();
+        let address = ["--", route.address(), &refspec].map(str::to_owned);
+        mirror.git.at(&mirror.path, arguments.chain(route.pushing()).chain(address))
+    };
+    match mirror.git.ask(remote, Service::Write, push).await {
         // Whether the branch may be created shows only with the push.
         Err(error) if error.failure() != Failure::NonFastForward => Err(RepositoryError::of_push(&error)),
         _ => Ok(()),

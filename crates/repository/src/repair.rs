@@ -19,11 +19,6 @@ impl ProjectMirrors {
     /// # Errors
     /// The remote cannot be read, or the disk failed.
     pub async fn repair(&self, remote: &Remote) -> Result<(), RepositoryError> {
-        self.repair_with(&[], remote).await
-    }
-
-    /// Like [`Mirrors::repair`], with settings of git for the commands that connect to the remote.
-    pub(crate) async fn repair_with(&self, settings: &[&str], remote: &Remote) -> Result<(), RepositoryError> {
         let path = self.path(&remote.url);
         let lock = self.lock(&path);
         let _held = lock.lock().await;
@@ -33,7 +28,7 @@ impl ProjectMirrors {
         for leftover in &leftovers {
             remove(leftover).await?;
         }
-        let mirror = self.fetch_into(new.clone(), settings, remote.clone()).await?;
+        let mirror = self.fetch_into(new.clone(), remote.clone()).await?;
         let folders = folders_of(&new).await?;
         mirror.copy_job_refs(&path).await;
         sync(folders).await?;
@@ -110,11 +105,11 @@ async fn remove(mirror: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::Arc;
 
     use journeyman_core::ids::Sha;
+    use journeyman_core::ports::Reach;
     use journeyman_git::{Git, Runner};
-
-    use std::sync::Arc;
 
     use super::*;
     use crate::Mirrors;
@@ -163,7 +158,7 @@ mod tests {
         let tree = git.at(&origin, ["mktree"]).run().await.unwrap().sha().unwrap();
         let commit = git.at(&origin, ["commit-tree", "-m", "Begin", tree.as_str()]).run().await.unwrap().sha().unwrap();
         git.at(&origin, ["update-ref", "refs/heads/main", commit.as_str()]).run().await.unwrap();
-        let remote = Remote { url: origin.to_str().unwrap().to_owned(), credential: None, is_ours: true };
+        let remote = Remote { url: origin.to_str().unwrap().to_owned(), credential: None, is_ours: true, reach: Reach::Public };
         let mirrors = Arc::new(Mirrors::new(git, dir.join("mirrors")));
         (mirrors.of(&"shop".parse().unwrap()), remote, commit)
     }

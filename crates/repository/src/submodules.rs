@@ -21,9 +21,6 @@ const REFS_BYTES: usize = 16 << 20;
 /// The ref of a commit of a submodule that no branch or tag has, but that the remote gives by its ID.
 const KEPT: &str = "refs/submodules";
 
-/// The repository names the address of a submodule, and the service has checked only that one.
-const NO_REDIRECTS: &[&str] = &["-c", "http.followRedirects=false"];
-
 /// The submodules of a commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Submodules {
@@ -156,15 +153,7 @@ impl ProjectMirrors {
     /// # Errors
     /// The remote cannot be read, or the mirror cannot be written.
     pub async fn fetch_submodule(&self, remote: Remote, commit: &Sha) -> Result<Option<Mirror>, RepositoryError> {
-        let fetched = self.fetch_with(NO_REDIRECTS, remote.clone()).await;
-        let other = match &fetched {
-            Err(RepositoryError::Failed { reason, .. }) if is_redirect(&reason.text) => other_form(&remote),
-            _ => None,
-        };
-        let mirror = match other {
-            Some(other) => self.fetch_with(NO_REDIRECTS, other).await?,
-            None => fetched?,
-        };
+        let mirror = self.fetch(remote).await?;
         if mirror.is_known(commit).await {
             return Ok(Some(mirror));
         }
@@ -175,7 +164,7 @@ impl ProjectMirrors {
         let lock = self.lock(&mirror.path);
         let _held = lock.lock().await;
         let refspec = format!("+{commit}:{KEPT}/{commit}");
-        self.fetch_objects(&mirror.path, NO_REDIRECTS, &mirror.remote, &["--no-tags"], &[&refspec]).await?;
+        self.fetch_objects(&mirror.path, &mirror.remote, &["--no-tags"], &[&refspec]).await?;
         Ok(Some(mirror))
     }
 
@@ -184,7 +173,7 @@ impl ProjectMirrors {
     /// # Errors
     /// The remote cannot be read, or the disk failed.
     pub async fn repair_submodule(&self, remote: &Remote) -> Result<(), RepositoryError> {
-        self.repair_with(NO_REDIRECTS, remote).await
+        self.repair(remote).await
     }
 
     /// Returns whether the remote gives a commit by its ID. It is asked from an empty repository, because git asks for
@@ -196,32 +185,17 @@ impl ProjectMirrors {
         remove(&probe).await?;
         self.git.command(["init", "--quiet", "--bare", "--template="]).env("GIT_DIR", &probe).run().await?;
         let options = ["--no-tags", "--depth=1", "--filter=tree:0"];
-        let fetched = self.fetch_objects(&probe, NO_REDIRECTS, &mirror.remote, &options, &[commit.as_str()]).await;
+        let fetched = self.fetch_objects(&probe, &mirror.remote, &options, &[commit.as_str()]).await;
         remove(&probe).await?;
         match fetched {
             Ok(_) => Ok(true),
-            Err(error @ GitError::Failed { .. }) => {
+            Err(error @ (GitError::Failed { .. } | GitError::Remote { .. })) => {
                 tracing::debug!(%commit, %error, "a remote does not give a commit by its ID");
                 Ok(false)
             }
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// Returns whether git failed because the server redirects to another address.
-fn is_redirect(error: &str) -> bool {
-    error.contains("returned error: 30")
-}
-
-/// Returns the address that most redirects of code hosts lead to: with https, and with `.git` at its end.
-fn other_form(remote: &Remote) -> Option<Remote> {
-    let (scheme, rest) = remote.url.split_once("://").filter(|(scheme, _)| scheme.starts_with("http"))?;
-    let rest = rest.trim_end_matches('/');
-    let url = format!("https://{}.git", rest.strip_suffix(".git").unwrap_or(rest));
-    // A credential for http is not for https, which is another server.
-    let credential = remote.credential.clone().filter(|_| scheme == "https");
-    (url != remote.url).then_some(Remote { url, credential, is_ours: false })
 }
 
 async fn remove(folder: &Path) -> std::io::Result<()> {
@@ -233,6 +207,8 @@ async fn remove(folder: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use journeyman_core::ports::Reach;
+
     use super::*;
     use crate::fixture::Fixture;
 
@@ -245,7 +221,7 @@ mod tests {
     }
 
     fn remote(fixture: &Fixture) -> Remote {
-        Remote { url: fixture.origin().to_str().unwrap().to_owned(), credential: None, is_ours: false }
+        Remote { url: fixture.origin().to_str().unwrap().to_owned(), credential: None, is_ours: false, reach: Reach::Public }
     }
 
     #[tokio::test]
@@ -309,21 +285,9 @@ mod tests {
     #[tokio::test]
     async fn a_remote_that_cannot_be_read_is_an_error() {
         let fixture = Fixture::new().await;
-        let gone = Remote { url: format!("{}x", remote(&fixture).url), credential: None, is_ours: false };
+        let gone = Remote { url: format!("{}x", remote(&fixture).url), credential: None, is_ours: false, reach: Reach::Public };
         let error = fixture.mirrors().fetch_submodule(gone, &fixture.base).await.unwrap_err();
         let RepositoryError::Failed { reason, .. } = error else { panic!("{error}") };
         assert_eq!(reason.code, journeyman_core::run::ReasonCode::RepositoryNotFound);
-    }
-
-    #[test]
-    fn a_redirect_is_followed_only_to_the_usual_form_of_the_address() {
-        let other = |url: &str| other_form(&Remote { url: url.to_owned(), credential: None, is_ours: false });
-        let url = |remote: Option<Remote>| remote.map(|remote| remote.url);
-        assert_eq!(url(other("http://a.example/b/")).as_deref(), Some("https://a.example/b.git"));
-        assert_eq!(url(other("https://a.example/b")).as_deref(), Some("https://a.example/b.git"));
-        for same in ["https://a.example/b.git", "ssh://a.example/b", "/srv/b"] {
-            assert_eq!(other(same), None, "{same}");
-        }
-        assert!(is_redirect("fatal: unable to access 'https://a/': The requested URL returned error: 301"));
     }
 }

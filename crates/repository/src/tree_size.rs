@@ -205,7 +205,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::Path;
 
-    use journeyman_core::ports::Remote;
+    use journeyman_core::ports::{Reach, Remote};
     use journeyman_git::{Git, KnownConflicts, Runner};
 
     use super::*;
@@ -213,7 +213,7 @@ mod tests {
     fn mirror(dir: &Path) -> Mirror {
         let path = "/usr/local/bin:/usr/bin:/bin".into();
         let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
-        let remote = Remote { url: String::new(), credential: None, is_ours: true };
+        let remote = Remote { url: String::new(), credential: None, is_ours: true, reach: Reach::Public };
         let (heads, default_branch) = (BTreeMap::new(), Some("main".to_owned()));
         let (names_default_branch, tree_sizes, conflicts) = (true, TreeSizes::default(), KnownConflicts::default());
         Mirror {

@@ -13,7 +13,7 @@ use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::ports::{
     Checks, CodeHostStore, CommentPlace, CommentRef, CreatedPull, DescribedHost, Discussion, Forge, ForgeError, Forges,
     HookRefusal, Hooks, HostAdmin, HostRepository, HostUser, ImportFailed, LineComment, Permission, PullDetail,
-    PullMerge, PullPages, PullPagesError, RawHook, Reaction, Remote, StoreError, VerifiedHook,
+    PullMerge, PullPages, PullPagesError, RawHook, Reaction, ReachedServers, Remote, StoreError, VerifiedHook,
 };
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::base_comparison::Conflicts;
@@ -79,7 +79,7 @@ impl Forges for FakeForges {
         Ok(is_known.then(|| CodeHost::of_address(id, kind, "https://closed.example".to_owned())))
     }
 
-    async fn import(&self, _: &Project, from: &Remote) -> Result<Option<String>, ImportFailed> {
+    async fn import(&self, _: &Project, from: &Remote, _: &ReachedServers) -> Result<Option<String>, ImportFailed> {
         match from.url.as_str() {
             Self::ENDLESS => std::future::pending().await,
             Self::IMPORTED => Ok(None),

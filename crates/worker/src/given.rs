@@ -16,7 +16,7 @@ use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::{
     Blob, BlobContent, BlobError, Blobs, EgressLog, Exit, FreeSpace, Gate, Gateway, ModelProxy, ModelRoute, Process,
-    Remote, Resources, SandboxError, Spawn, Spawned,
+    Reach, Remote, Resources, SandboxError, Spawn, Spawned,
 };
 use journeyman_core::project::{Lfs, LimitSettings, Project, SecretValue, Settings};
 use journeyman_core::run::Reason;
@@ -179,7 +179,7 @@ impl Fixture {
 
     pub(crate) async fn mirror(&self) -> Mirror {
         let url = self.dir.path().join("origin.git").display().to_string();
-        self.mirrors.fetch(Remote { url, credential: None, is_ours: true }).await.unwrap()
+        self.mirrors.fetch(Remote { url, credential: None, is_ours: true, reach: Reach::Public }).await.unwrap()
     }
 
     /// Builds the workspace for a turn at `head`, without a home or with the stored one; with `shared`, the agent gets

@@ -6,7 +6,7 @@ use journeyman_core::code_host::manifest::is_reachable;
 use journeyman_core::code_host::{CodeHost, DefinedIn};
 use journeyman_core::finding::Finding;
 use journeyman_core::hook::EventRepository;
-use journeyman_core::ports::DescribedHost;
+use journeyman_core::ports::{DescribedHost, ReachedServers};
 use journeyman_core::project::{Project, SecretChanges, WEBHOOK_SECRET};
 use journeyman_core::run::Reason;
 use journeyman_core::time::Timestamp;
@@ -32,19 +32,20 @@ impl UseCases {
     ) -> Result<Vec<Finding>, Error> {
         caller.needs_administrator()?;
         let project = self.project(caller, id).await?;
-        Ok(match self.project_findings(&project, &SecretChanges::new()).await? {
+        Ok(match self.project_findings(&project, &SecretChanges::new(), &ReachedServers::default()).await? {
             Ok(findings) => findings,
             Err(reason) => vec![Finding::failure("repository", reason.text)],
         })
     }
 
-    /// Tests the repository of a project, which may be new. The inner error is the reason why jobs cannot work on it.
+    /// Tests the repository of a project, which may be new, and records the servers that git reaches. The inner error is the reason why jobs cannot work on it.
     pub(crate) async fn project_findings(
         &self,
         project: &Project,
         secrets: &SecretChanges,
+        reached: &ReachedServers,
     ) -> Result<Result<Vec<Finding>, Reason>, Error> {
-        let mut findings = match self.parts().forges.check(project, secrets).await {
+        let mut findings = match self.parts().forges.check_and_record(project, secrets, reached).await {
             Ok(findings) => findings,
             Err(reason) => return Ok(Err(reason)),
         };

@@ -1,8 +1,9 @@
 //! Code hosts, which store repositories and open pull requests.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,6 +18,8 @@ use crate::poll::{PollQuery, Polled};
 use crate::project::{Host, Project, RestrictedHost, SecretChanges, repository_host};
 use crate::pull::{HostPull, NewPull, PullChange};
 use crate::run::{Reason, ReasonCode};
+
+use super::StoreError;
 
 /// A user name and a password or token for git over HTTP. `Debug` does not show the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,6 +45,39 @@ pub struct Remote {
     pub credential: Option<Credential>,
     /// `true` if `url` is the path of a repository that only the service writes to. Its refs may be read directly.
     pub is_ours: bool,
+    /// The addresses that the host of `url` may have.
+    pub reach: Reach,
+}
+
+/// The addresses that the host in the URL of a remote may have. It depends on who has chosen the host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// Public addresses, and those in the networks that the operator has allowed. The host has been chosen by a repository
+    /// or a server, or its name may be answered differently each time.
+    #[default]
+    Public,
+    /// Also private addresses: the host is a configured code host, or an administrator has entered the address itself. A
+    /// name must not resolve to a link-local address or a metadata service.
+    Private,
+}
+
+/// The servers that git has reached for an operation, with their addresses, for the audit log.
+#[derive(Debug, Clone, Default)]
+pub struct ReachedServers(Arc<Mutex<BTreeSet<String>>>);
+
+impl ReachedServers {
+    /// Records a server, such as `git.example.com (93.184.216.34)`.
+    pub fn add(&self, server: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(server);
+    }
+
+    /// Returns the recorded servers, separated by commas; `None` if there is none.
+    #[must_use]
+    pub fn list(&self) -> Option<String> {
+        let servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
+        (!servers.is_empty()).then(|| servers.join(", "))
+    }
 }
 
 /// An error from a code host.
@@ -430,16 +466,35 @@ pub trait Forges: Send + Sync {
     /// Returns the reason why the repository cannot be read or pushed to, and the remedy.
     async fn check(&self, project: &Project, secrets: &SecretChanges) -> Result<Vec<Finding>, Reason>;
 
+    /// As [`Forges::check`], and records the servers that git reaches.
+    ///
+    /// # Errors
+    /// As [`Forges::check`].
+    async fn check_and_record(
+        &self,
+        project: &Project,
+        secrets: &SecretChanges,
+        _reached: &ReachedServers,
+    ) -> Result<Vec<Finding>, Reason> {
+        self.check(project, secrets).await
+    }
+
     /// Returns the code host of a project's repository; `None` for the built-in one and for plain remotes.
     async fn code_host(&self, project: &Project) -> Result<Option<CodeHost>, ForgeError>;
 
     /// Copies the branches and tags of a remote into the repository of a project on the built-in code host, which has none.
     /// They are on disk when this returns. A push that arrives first wins: nothing is imported then. An import that was
-    /// interrupted can be repeated. Returns what of the repository was not copied, as sentences for people.
+    /// interrupted can be repeated. Returns what of the repository was not copied, as sentences for people. The servers that
+    /// git reaches are recorded.
     ///
     /// # Errors
     /// Nothing was imported.
-    async fn import(&self, _project: &Project, _from: &Remote) -> Result<Option<String>, ImportFailed> {
+    async fn import(
+        &self,
+        _project: &Project,
+        _from: &Remote,
+        _reached: &ReachedServers,
+    ) -> Result<Option<String>, ImportFailed> {
         Err(ImportFailed("Only the built-in code host can import a repository.".to_owned()))
     }
 
@@ -468,6 +523,14 @@ pub trait Forges: Send + Sync {
 
     /// Returns the addresses of a host name; empty if it cannot be resolved.
     async fn addresses(&self, name: &str) -> Vec<IpAddr>;
+
+    /// Returns the addresses that the host of a URL may have if an administrator has entered the URL.
+    ///
+    /// # Errors
+    /// The store failed.
+    async fn reach(&self, _url: &str) -> Result<Reach, StoreError> {
+        Ok(Reach::Public)
+    }
 
     /// Returns the host of a repository if only an administrator may name it: it is, or resolves to, a link-local
     /// address or the metadata service of a cloud.

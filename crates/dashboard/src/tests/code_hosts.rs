@@ -200,6 +200,7 @@ async fn with_github() -> (Fixture, CodeHostServer) {
             secrets: store.clone(),
             hosts: store,
             configured: Vec::new(),
+            outbound: journeyman_forge::Outbound::default(),
             objects: Arc::new(journeyman_testkit::FakeHostedObjects::default()),
             clock: world,
         }))

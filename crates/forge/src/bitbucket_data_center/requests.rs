@@ -45,7 +45,7 @@ impl BitbucketDataCenter {
     pub(super) async fn accepted(&self, answer: Answer) -> Result<Answer, ForgeError> {
         if answer.status == StatusCode::UNAUTHORIZED && self.is_signed_in(&answer).await? {
             let text = "give the token, and its user, the permission for it";
-            return Err(ForgeError::Denied(format!("{}; {text}", answer.message())));
+            return Err(ForgeError::Denied(format!("{}; {text}", answer.described())));
         }
         answer.ok()
     }
@@ -90,7 +90,7 @@ impl BitbucketDataCenter {
         if answer.status == StatusCode::CONFLICT {
             let repository = self.get::<Repository>(&location.below(API)).await;
             if repository.is_ok_and(|repository| repository.archived) {
-                return Err(ForgeError::Denied(answer.message()));
+                return Err(ForgeError::Denied(answer.described()));
             }
         }
         self.accepted(answer).await

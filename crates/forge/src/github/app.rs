@@ -178,7 +178,7 @@ impl App {
             let text = format!(
                 "{}; accept the app's new permissions, and give it access to the repository, in the settings of the \
                  installation",
-                answer.message()
+                answer.described()
             );
             return Err(ForgeError::Denied(text));
         }

@@ -16,9 +16,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use journeyman_core::branch;
-use journeyman_core::ports::{ForgeError, ImportFailed, ImportedObjects, LfsError, Remote};
+use journeyman_core::ports::{ForgeError, ImportFailed, ImportedObjects, LfsError, Reach, ReachedServers, Remote};
 use journeyman_core::project::{Host, repository_host};
-use journeyman_git::{Failure, Folders, Git, GitError, Output, pairs};
+use journeyman_git::{Failure, Folders, Git, GitError, Output, Route, Service, pairs};
 
 use super::{LocalHost, blocking};
 
@@ -70,8 +70,14 @@ impl From<ForgeError> for Problem {
 impl LocalHost {
     /// Copies the branches and tags of a remote into the repository with this name, which has none, and the objects of Git
     /// LFS. Returns what was not copied.
-    pub(crate) async fn import(&self, name: &str, from: &Remote) -> Result<Option<String>, ImportFailed> {
-        self.imported(name, from).await.map_err(|problem| ImportFailed(cause(&problem, from)))
+    pub(crate) async fn import(
+        &self,
+        name: &str,
+        from: &Remote,
+        reached: &ReachedServers,
+    ) -> Result<Option<String>, ImportFailed> {
+        let recording = Self { git: self.git.recording(reached), ..self.clone() };
+        recording.imported(name, from).await.map_err(|problem| ImportFailed(cause(&problem, from)))
     }
 
     async fn imported(&self, name: &str, from: &Remote) -> Result<Option<String>, Problem> {
@@ -117,12 +123,12 @@ impl LocalHost {
         let folders = blocking(move || Folders::look(&path)).await?;
         self.check_untouched(to, staged).await?;
         let url = staging.to_string_lossy().into_owned();
-        let staging = Remote { url, credential: None, is_ours: true };
+        let staging = Remote { url, credential: None, is_ours: true, reach: Reach::Public };
         let fetched = fetch(&self.git, to, &staging, &["--atomic"]).await;
         // A push may have come between the check and the transaction.
         if let Err(error) = fetched {
             self.check_untouched(to, staged).await?;
-            let is_refused = error.to_string().contains("fsck error");
+            let is_refused = error.says("fsck error");
             return Err(if is_refused { Problem::Remote(error) } else { error.into() });
         }
         Ok(blocking(move || folders.sync()).await?)
@@ -136,15 +142,13 @@ impl LocalHost {
     }
 }
 
-/// Forbids redirects: only the address that the administrator entered was checked.
-const NO_REDIRECTS: &str = "http.followRedirects=false";
-
 /// Returns the default branch of a remote, if it names one.
 async fn default_branch(git: &Git, at: &Path, from: &Remote) -> Result<Option<Vec<u8>>, GitError> {
-    let route = git.route(from).await?;
-    let arguments = ["-c", NO_REDIRECTS, "ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
-    let arguments = arguments.chain(["--", route.address(), "HEAD"].map(str::to_owned));
-    let listing = git.at(at, arguments).credential_of(from).run().await?.stdout;
+    let list = |route: &Route| {
+        let arguments = ["ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
+        git.at(at, arguments.chain(["--", route.address(), "HEAD"].map(str::to_owned)))
+    };
+    let listing = git.ask(from, Service::Read, list).await?.stdout;
     let mut lines = listing.split(|byte| *byte == b'\n');
     let named = lines.find_map(|line| line.strip_prefix(b"ref: refs/heads/")?.strip_suffix(b"\tHEAD"));
     Ok(named.map(<[u8]>::to_vec))
@@ -152,14 +156,16 @@ async fn default_branch(git: &Git, at: &Path, from: &Remote) -> Result<Option<Ve
 
 /// Fetches the branches and tags of a remote.
 async fn fetch(git: &Git, into: &Path, from: &Remote, options: &[&str]) -> Result<Output, GitError> {
-    let route = git.route(from).await?;
-    // Git checks no objects of a server that serves a repository as plain files. The second fetch, from the folder, does.
-    let settings = ["-c", NO_REDIRECTS, "-c", "fetch.fsckObjects=true"];
-    let arguments = ["fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--no-recurse-submodules"];
-    let arguments =
-        settings.iter().chain(&arguments).chain(options).map(|option| (*option).to_owned()).chain(route.reading());
-    let arguments = arguments.chain(["--", route.address()].map(str::to_owned)).chain(REFSPECS.map(str::to_owned));
-    git.at(into, arguments).credential_of(from).timeout(FETCH_TIMEOUT).run().await
+    let fetch = |route: &Route| {
+        // Git checks no objects of a server that serves a repository as plain files. The second fetch, from the folder,
+        // does.
+        let fetch = ["-c", "fetch.fsckObjects=true", "fetch", "--quiet", "--no-write-fetch-head"];
+        let arguments = fetch.iter().chain(&["--no-tags", "--no-recurse-submodules"]).chain(options);
+        let arguments = arguments.map(|option| (*option).to_owned()).chain(route.reading());
+        let arguments = arguments.chain(["--", route.address()].map(str::to_owned)).chain(REFSPECS.map(str::to_owned));
+        git.at(into, arguments).timeout(FETCH_TIMEOUT)
+    };
+    git.ask(from, Service::Read, fetch).await
 }
 
 async fn refs(git: &Git, repository: &Path) -> Result<Refs, GitError> {
@@ -216,22 +222,20 @@ fn cause(problem: &Problem, from: &Remote) -> String {
 
 fn remote_cause(error: &GitError, host: &str, has_credential: bool) -> String {
     let text = shortened(&error.to_string());
-    if text.contains("fsck error") {
+    if error.says("fsck error") {
         return format!(
             "The repository on {host} has objects that the built-in code host refuses, also in pushes: {text}. Repair \
              its history, for example with git filter-repo, and import the result."
         );
     }
-    if text.contains("returned error: 30") {
-        return format!(
-            "{host} redirects to another address. Enter that address, which often only adds .git at the end."
-        );
+    if error.is_redirect() {
+        return format!("{host} redirects to another host. Enter the address that it redirects to.");
     }
     match error.failure() {
         Failure::CredentialRefused if has_credential => format!(
             "{host} refused the user name and the token. Check both, and that the token may read the repository."
         ),
-        Failure::CredentialRefused if is_from_ssh(&text) => {
+        Failure::CredentialRefused if is_from_ssh(error) => {
             format!("{host} or its SSH key was refused: {text}. Use an https:// URL with a token.")
         }
         Failure::CredentialRefused => format!(
@@ -244,6 +248,7 @@ fn remote_cause(error: &GitError, host: &str, has_credential: bool) -> String {
         Failure::Unreachable => format!(
             "{host} does not answer, or not in time: {text}. Check the URL, and that this server can connect to it."
         ),
+        Failure::AddressRefused => format!("{text}. Start the import again afterwards."),
         Failure::TooLarge => format!(
             "The repository needs more memory or time than git may use: {text}. Push it with git in several steps."
         ),
@@ -255,8 +260,8 @@ fn remote_cause(error: &GitError, host: &str, has_credential: bool) -> String {
 }
 
 /// Returns whether a refusal comes from ssh.
-fn is_from_ssh(text: &str) -> bool {
-    text.contains("Permission denied (") || text.contains("Host key verification failed")
+fn is_from_ssh(error: &GitError) -> bool {
+    error.says("Permission denied (") || error.says("Host key verification failed")
 }
 
 /// Returns the beginning of an error, in one line and without a period at its end.

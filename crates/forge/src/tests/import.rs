@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use journeyman_core::lfs::Pointer;
-use journeyman_core::ports::{ImportedObjects, LfsError, LfsFailure, PullPages, Remote};
+use journeyman_core::ports::{ImportedObjects, LfsError, LfsFailure, PullPages, Reach, Remote};
 
 use super::serve::server;
 use super::*;
@@ -22,7 +22,7 @@ impl Import {
         let setup = setup().await;
         let fresh = project("local:fresh");
         setup.hosts.prepare(&fresh).await.unwrap();
-        let from = Remote { url: server(&setup).await, credential: None, is_ours: false };
+        let from = Remote { url: server(&setup).await, credential: None, is_ours: false, reach: Reach::Private };
         Self { setup, fresh, from }
     }
 
@@ -33,7 +33,7 @@ impl Import {
 
     /// Imports, and returns what was not copied.
     async fn left_out(&self) -> Result<Option<String>, String> {
-        self.setup.hosts.import(&self.fresh, &self.from).await.map_err(|failed| failed.to_string())
+        self.setup.hosts.import(&self.fresh, &self.from, &journeyman_core::ports::ReachedServers::default()).await.map_err(|failed| failed.to_string())
     }
 
     fn path(&self, name: &str) -> PathBuf {

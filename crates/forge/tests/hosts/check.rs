@@ -6,6 +6,7 @@ use journeyman_core::finding::{Finding, Health};
 use journeyman_core::ports::{Forges as _, HostAdmin as _};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::ReasonCode;
+use journeyman_net::Outbound;
 use journeyman_forge::check_code_host;
 use journeyman_testkit::World;
 use journeyman_testkit::code_host::{Fault, Product, State, rsa_key};
@@ -47,7 +48,7 @@ async fn a_refused_token_fails_on_every_host() {
             _ => None,
         };
         let host = host(&fixture.server.url, kind(product), Some(Access::Token { username }));
-        let findings = check_code_host(&host, &token("wrong"), World::new()).await;
+        let findings = check_code_host(&host, &token("wrong"), &Outbound::default(), World::new()).await;
         assert_eq!(of(&findings, "address").health, Health::Ok, "{product:?}: {findings:?}");
         let credential = of(&findings, "credential");
         assert_eq!(credential.health, Health::Failure, "{product:?}: {findings:?}");
@@ -60,7 +61,7 @@ async fn an_address_without_a_server_fails() {
     // Port 1 is reserved, and nothing listens there.
     for access in [Some(Access::Token { username: None }), None] {
         let host = host("http://127.0.0.1:1", HostKind::Gitlab, access);
-        let findings = check_code_host(&host, &token("t"), World::new()).await;
+        let findings = check_code_host(&host, &token("t"), &Outbound::default(), World::new()).await;
         let address = of(&findings, "address");
         assert_eq!(address.health, Health::Failure, "{findings:?}");
         assert!(address.text.contains("check the URL"), "{address:?}");
@@ -71,7 +72,7 @@ async fn an_address_without_a_server_fails() {
 async fn a_host_without_a_credential_is_a_warning() {
     let fixture = Fixture::new(Product::Gitea).await;
     let host = host(&fixture.server.url, HostKind::Gitea, None);
-    let findings = check_code_host(&host, &HostSecrets::default(), World::new()).await;
+    let findings = check_code_host(&host, &HostSecrets::default(), &Outbound::default(), World::new()).await;
     let healths: Vec<Health> = findings.iter().map(|finding| finding.health).collect();
     assert_eq!(healths, [Health::Ok, Health::Warning], "{findings:?}");
 }
@@ -80,7 +81,7 @@ async fn a_host_without_a_credential_is_a_warning() {
 async fn the_wrong_product_is_reported_as_the_address() {
     let fixture = Fixture::new(Product::Gitea).await;
     let host = host(&fixture.server.url, HostKind::Gitlab, Some(Access::Token { username: None }));
-    let findings = check_code_host(&host, &token(State::TOKEN), World::new()).await;
+    let findings = check_code_host(&host, &token(State::TOKEN), &Outbound::default(), World::new()).await;
     assert!(of(&findings, "address").text.contains("no interface of GitLab"), "{findings:?}");
 }
 
@@ -95,14 +96,14 @@ async fn an_app_that_is_installed_nowhere_is_reported_with_the_page_that_install
     assert!(again.to_string().contains("valid once"), "{again}");
     let access = Some(Access::App { app_id: app.app_id, slug: app.slug });
     let secrets = HostSecrets { private_key: Some(app.private_key), ..HostSecrets::default() };
-    let findings = check_code_host(&host(&fixture.server.url, HostKind::Github, access), &secrets, World::new()).await;
+    let findings = check_code_host(&host(&fixture.server.url, HostKind::Github, access), &secrets, &Outbound::default(), World::new()).await;
     assert_eq!(of(&findings, "credential").health, Health::Ok, "{findings:?}");
     let installations = of(&findings, "installations");
     let page = format!("{}/github-apps/journeyman-test/installations/new", fixture.server.url);
     assert!(installations.health == Health::Warning && installations.text.contains(&page), "{installations:?}");
     fixture.server.state().app.as_mut().unwrap().missing.clear();
     let access = Some(Access::App { app_id: app.app_id, slug: String::new() });
-    let findings = check_code_host(&host(&fixture.server.url, HostKind::Github, access), &secrets, World::new()).await;
+    let findings = check_code_host(&host(&fixture.server.url, HostKind::Github, access), &secrets, &Outbound::default(), World::new()).await;
     assert!(of(&findings, "installations").text.contains("acme"), "{findings:?}");
 }
 
@@ -112,10 +113,10 @@ async fn a_key_of_another_app_fails() {
     let access = Some(Access::App { app_id: 9, slug: "other".to_owned() });
     let secrets = HostSecrets { private_key: Some(SecretValue(rsa_key())), ..HostSecrets::default() };
     let github = host(&fixture.server.url, HostKind::Github, access);
-    let findings = check_code_host(&github, &secrets, World::new()).await;
+    let findings = check_code_host(&github, &secrets, &Outbound::default(), World::new()).await;
     assert_eq!(of(&findings, "credential").health, Health::Failure, "{findings:?}");
     let no_key = HostSecrets { private_key: Some(SecretValue("no key".to_owned())), ..HostSecrets::default() };
-    let findings = check_code_host(&github, &no_key, World::new()).await;
+    let findings = check_code_host(&github, &no_key, &Outbound::default(), World::new()).await;
     assert!(of(&findings, "credential").text.contains("PEM"), "{findings:?}");
 }
 

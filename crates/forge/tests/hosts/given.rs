@@ -58,6 +58,7 @@ fn connect(host: &CodeHost, secrets: &HostSecrets, world: &Arc<World>, store: &A
         secrets: store.clone(),
         hosts: store.clone(),
         configured: vec![(host.clone(), secrets.clone())],
+        outbound: journeyman_net::Outbound::default(),
         objects: Arc::new(journeyman_testkit::FakeHostedObjects::default()),
         clock: world.clone(),
     })

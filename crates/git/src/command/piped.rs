@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tracing::Instrument as _;
 
-use super::{GRACE, GitCommand, Group, Output, failed, progress, read_some};
+use super::{GRACE, GitCommand, Group, Output, progress, read_some};
 use crate::failure::GitError;
 
 /// The size of the pieces in which output is passed on.
@@ -105,7 +105,7 @@ impl GitCommand {
             Ok(Ok((_, Err(error)))) => Err(GitError::NotStarted(error.to_string())),
             Ok(Ok((_, Ok(status)))) if status.success() => Ok(true),
             Ok(Ok((stderr, Ok(status)))) => {
-                Err(failed(command, status, &stderr, self.credential.as_ref(), self.limits()))
+                Err(self.failing().describe(command, status, &stderr))
             }
         }
     }

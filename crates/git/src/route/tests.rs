@@ -3,7 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use journeyman_core::ports::Remote;
+use journeyman_core::ports::{Reach, Remote};
 
 use super::*;
 use crate::Runner;
@@ -16,7 +16,7 @@ struct Setup {
 }
 
 fn remote(url: impl Into<String>) -> Remote {
-    Remote { url: url.into(), credential: None, is_ours: false }
+    Remote { url: url.into(), credential: None, is_ours: false, reach: Reach::Public }
 }
 
 /// Creates a repository `near` with one commit.
@@ -204,7 +204,7 @@ async fn a_repository_of_another_user_is_served_as_that_user() {
         assert!(setup.heads(&remote(url)).await.unwrap().contains(&format!("refs/heads/{branch}")));
     }
     // The repository is swapped for another one between the check and the push: git checks the owner itself.
-    let route = Route { address: setup.url("theirs.git"), server: Some(setup.git.as_service(&[])) };
+    let route = Route::to_path(&remote(""), setup.url("theirs.git"), setup.git.as_service(&[]));
     let ask = setup.git.command(["ls-remote", &route.reading().unwrap(), route.address()]).run().await;
     assert!(ask.unwrap_err().to_string().contains("dubious ownership"));
 }
@@ -305,9 +305,9 @@ fn a_folder_that_cannot_be_written_is_read_only_and_an_address_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let address = dir.path().to_str().unwrap().to_owned();
     let server = Some("git".to_owned());
-    let route = Route { address: address.clone(), server };
+    let route = Route { server, ..Route::to_path(&remote(""), address.clone(), String::new()) };
     assert!(route.is_read_only(), "there are no objects");
     std::fs::create_dir(dir.path().join("objects")).unwrap();
     assert!(!route.is_read_only());
-    assert!(!Route { address: "https://example.com/a.git".to_owned(), server: None }.is_read_only());
+    assert!(!Route { address: "https://example.com/a.git".to_owned(), server: None, ..route }.is_read_only());
 }

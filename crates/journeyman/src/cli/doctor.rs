@@ -217,7 +217,7 @@ async fn code_hosts(settings: &Settings) -> Vec<Finding> {
     let mut findings = Vec::new();
     let Some(store) = existing_store(settings).await else {
         for (host, secrets) in &settings.code_hosts {
-            let found = check_code_host(host, secrets, Arc::new(Machine)).await;
+            let found = check_code_host(host, secrets, &app::outbound(settings), Arc::new(Machine)).await;
             findings.extend(named(host.id.as_str(), found));
         }
         return findings;

@@ -15,7 +15,7 @@ enum Value {
     Sample(&'static str),
 }
 
-const VALUES: [(&str, Value); 58] = [
+const VALUES: [(&str, Value); 59] = [
     ("role", IsDefault(r#"["api", "worker"]"#)),
     ("data-dir", Sample(r#""/var/lib/journeyman""#)),
     ("database-url", Sample(r#""postgres://journeyman:PASSWORD@db.example.com/journeyman?sslmode=verify-full""#)),
@@ -52,6 +52,7 @@ const VALUES: [(&str, Value); 58] = [
     ("sandbox-readable", Sample(r#"["/opt/toolchains"]"#)),
     ("sandbox-users", IsDefault("2000000000")),
     ("egress-private", Sample(r#"["10.0.0.0/8"]"#)),
+    ("code-host-networks", Sample(r#"["10.0.0.0/8"]"#)),
     ("webhook-networks", Sample(r#"["10.0.0.0/8"]"#)),
     ("oidc-networks", Sample(r#"["10.0.0.0/8"]"#)),
     ("slack-api-url", IsDefault(r#""https://slack.com/api/""#)),

@@ -182,6 +182,10 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     pub(crate) egress_private: Option<Vec<IpNet>>,
 
+    /// Private networks with code hosts and their stores, besides configured code hosts and all public addresses [default: none]
+    #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
+    pub(crate) code_host_networks: Option<Vec<IpNet>>,
+
     /// Private networks that webhooks may be sent to, besides all public addresses [default: none]
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     pub(crate) webhook_networks: Option<Vec<IpNet>>,
@@ -362,6 +366,7 @@ impl Layer {
             sandbox_readable: self.sandbox_readable.or(weaker.sandbox_readable),
             sandbox_users: self.sandbox_users.or(weaker.sandbox_users),
             egress_private: self.egress_private.or(weaker.egress_private),
+            code_host_networks: self.code_host_networks.or(weaker.code_host_networks),
             webhook_networks: self.webhook_networks.or(weaker.webhook_networks),
             oidc_networks: self.oidc_networks.or(weaker.oidc_networks),
             slack_api_url: self.slack_api_url.or(weaker.slack_api_url),

@@ -67,6 +67,8 @@ pub(crate) struct Settings {
     pub(crate) models: ModelSettings,
     /// The code hosts of the configuration file.
     pub(crate) code_hosts: Vec<(CodeHost, HostSecrets)>,
+    /// The private networks of servers that projects, repositories and code hosts name.
+    pub(crate) code_host_networks: Vec<IpNet>,
     /// The private networks that webhooks may be sent to.
     pub(crate) webhook_networks: Vec<IpNet>,
     /// Private networks with OpenID issuers whose tokens are accepted.
@@ -284,6 +286,7 @@ impl Settings {
                 silence: layer.model_timeout.map(|span| span.0),
             },
             code_hosts: Vec::new(),
+            code_host_networks: layer.code_host_networks.unwrap_or_default(),
             webhook_networks: layer.webhook_networks.unwrap_or_default(),
             oidc_networks: layer.oidc_networks.unwrap_or_default(),
             slack_api_url: slack_api_url(layer.slack_api_url)?,

@@ -120,7 +120,7 @@ impl Duty for MaintainGit {
 
 #[cfg(test)]
 mod tests {
-    use journeyman_core::ports::{Forges as _, Remote};
+    use journeyman_core::ports::{Forges as _, Reach, Remote};
     use journeyman_core::project::Project;
     use journeyman_core::time::Timestamp;
     use journeyman_forge::{CodeHosts, Parts};
@@ -170,6 +170,7 @@ mod tests {
             secrets: store.clone(),
             hosts: store.clone(),
             configured: Vec::new(),
+            outbound: journeyman_net::Outbound::default(),
             objects: Arc::new(keeper.clone()),
             clock: Arc::new(Machine),
         });
@@ -185,7 +186,7 @@ mod tests {
         let of_shop = mirrors.of(&shop.id);
         let mirror = of_shop.path(&url);
         // An empty repository has no default branch to mirror, but its mirror exists afterward.
-        let _ = of_shop.fetch(Remote { url, credential: None, is_ours: true }).await;
+        let _ = of_shop.fetch(Remote { url, credential: None, is_ours: true, reach: Reach::Public }).await;
         fill(&git, &mirror).await;
         std::fs::write(hosts.local().path("a-damaged").join("HEAD"), "damaged").unwrap();
         let repositories = Repositories { mirrors, host: hosts.local().clone(), objects: keeper };

@@ -101,6 +101,7 @@ pub(crate) async fn idle_with_blobs(
         secrets: store.clone(),
         hosts: store.clone(),
         configured: Vec::new(),
+        outbound: journeyman_net::Outbound::default(),
         objects: Arc::new(journeyman_testkit::FakeHostedObjects::default()),
         clock: world.clone(),
     });

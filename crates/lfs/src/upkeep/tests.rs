@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::lfs::{Hasher, Pointer};
-use journeyman_core::ports::{HostedObjects as _, LfsObjects as _, Remote};
+use journeyman_core::ports::{HostedObjects as _, LfsObjects as _, Reach, Remote};
 use journeyman_core::time::Clock as _;
 use journeyman_git::Runner;
 use journeyman_testkit::{MemoryBlobs, World};
@@ -68,7 +68,7 @@ impl Setup {
     }
 
     fn remote(&self) -> Remote {
-        Remote { url: self.git_dir.to_str().unwrap().to_owned(), credential: None, is_ours: true }
+        Remote { url: self.git_dir.to_str().unwrap().to_owned(), credential: None, is_ours: true, reach: Reach::Public }
     }
 }
 

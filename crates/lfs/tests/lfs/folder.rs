@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use journeyman_core::lfs::Pointer;
-use journeyman_core::ports::{LfsError, LfsObjects, Remote};
+use journeyman_core::ports::{LfsError, LfsObjects, Reach, Remote};
 
 use crate::given::{Given, pointer};
 
@@ -15,7 +15,7 @@ fn repository(given: &Given) -> (Remote, PathBuf) {
     let made = Command::new("git").args(["init", "--quiet"]).arg(&path).status().unwrap();
     assert!(made.success());
     let url = path.to_str().unwrap().to_owned();
-    (Remote { url, credential: None, is_ours: false }, path.join(".git"))
+    (Remote { url, credential: None, is_ours: false, reach: Reach::Public }, path.join(".git"))
 }
 
 fn file(git_dir: &Path, pointer: &Pointer) -> PathBuf {
@@ -94,7 +94,7 @@ async fn other_content_is_not_stored() {
 #[tokio::test]
 async fn a_repository_that_is_not_used_has_no_objects() {
     let given = Given::new();
-    let remote = Remote { url: "/nonexistent".to_owned(), credential: None, is_ours: false };
+    let remote = Remote { url: "/nonexistent".to_owned(), credential: None, is_ours: false, reach: Reach::Public };
     let missing = given.lfs.missing(&remote, "main", &[pointer(b"x")]).await;
     assert!(matches!(missing, Err(LfsError::Unsupported(_))), "{missing:?}");
     let remote = Remote { url: "git@example.com:a/b".to_owned(), ..remote };

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::lfs::{Hasher, Pointer};
-use journeyman_core::ports::{Blobs, Credential, LfsUpload, Remote};
+use journeyman_core::ports::{Blobs, Credential, LfsUpload, Reach, Remote};
 use journeyman_git::{Git, Runner};
 use journeyman_lfs::Lfs;
+use journeyman_net::Outbound;
 use journeyman_testkit::{MemoryBlobs, World};
 use tempfile::TempDir;
 
@@ -32,8 +33,11 @@ impl Given {
         let world = World::new();
         let (dir, blobs) = (tempfile::tempdir().unwrap(), Arc::new(MemoryBlobs::new(world.clone())));
         std::fs::create_dir(dir.path().join("in")).unwrap();
-        let lfs =
-            Lfs::new(git.clone(), Arc::clone(&blobs) as Arc<dyn Blobs>, world).with_pause(Duration::from_millis(1));
+        let lfs = Lfs::new(git.clone(), Arc::clone(&blobs) as Arc<dyn Blobs>, world);
+        // Other servers than that of the repository are on this machine too.
+        let networks = Arc::from(["127.0.0.0/8".parse().unwrap()]);
+        let lfs = lfs.with_outbound(Outbound { networks, ..Outbound::default() });
+        let lfs = lfs.with_pause(Duration::from_millis(1));
         Self { dir, blobs, lfs, git }
     }
 
@@ -42,7 +46,7 @@ impl Given {
         let path = self.dir.path().join("repositories").join(format!("{name}.git"));
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         self.git.at(&path, ["init", "--quiet", "--bare"]).run().await.unwrap();
-        Remote { url: path.to_str().unwrap().to_owned(), credential: None, is_ours: true }
+        Remote { url: path.to_str().unwrap().to_owned(), credential: None, is_ours: true, reach: Reach::Public }
     }
 
     /// Returns the folder for downloads.
@@ -66,5 +70,5 @@ impl Given {
 
 pub(crate) fn remote(url: &str) -> Remote {
     let credential = Some(Credential { username: "bot".to_owned(), password: "secret".to_owned() });
-    Remote { url: url.to_owned(), credential, is_ours: false }
+    Remote { url: url.to_owned(), credential, is_ours: false, reach: Reach::Private }
 }

@@ -1,7 +1,7 @@
 //! Imports of objects into the built-in code host.
 
 use journeyman_core::lfs::Pointer;
-use journeyman_core::ports::{HostedObjects, LfsError, Remote};
+use journeyman_core::ports::{HostedObjects, LfsError, Reach, Remote};
 use journeyman_lfs::Keeper;
 
 use crate::given::{Given, pointer};
@@ -19,7 +19,7 @@ async fn source(given: &Given, objects: &[&str], pointers: &[Pointer]) -> Remote
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(&oid), content).unwrap();
     }
-    Remote { url: path.to_str().unwrap().to_owned(), credential: None, is_ours: false }
+    Remote { url: path.to_str().unwrap().to_owned(), credential: None, is_ours: false, reach: Reach::Public }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 //! | repository | rule |
 //! |---|---|
 //! | on the server of the project's repository | the project's credential decides |
-//! | on another server | read without a credential; the hosts that only an administrator may name are refused |
+//! | on another server | read without a credential, at public addresses and in networks that the operator has allowed |
 //! | on the built-in code host | everyone who may use the project may use the other project |
 //! | at a path | below the folder of the project's repository, and readable by all users of the machine |
 
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use journeyman_core::egress::{Allowlist, Destination, is_public};
 use journeyman_core::ids::{ProjectId, Sha};
-use journeyman_core::ports::{Credential, Forges, Remote, Store};
+use journeyman_core::ports::{Credential, Forges, Reach, Remote, Store};
 use journeyman_core::project::{Address, Host, Project, parse_address, repository_host};
 use journeyman_core::run::ReasonCode;
 use journeyman_core::submodule::{Located, Main, Place, SkipReason};
@@ -101,7 +101,7 @@ impl Sources<'_> {
                     tokio::task::spawn_blocking(move || is_open(&path, &main)).await.map_err(io::Error::other)?;
                 let url = located.address.clone();
                 Ok(match open {
-                    Some(true) => Ok(Remote { url, credential: None, is_ours: false }),
+                    Some(true) => Ok(Remote { url, credential: None, is_ours: false, reach: Reach::Public }),
                     Some(false) => Err(SkipReason::NotPermitted),
                     None => Err(SkipReason::NotReadable),
                 })
@@ -118,8 +118,11 @@ impl Sources<'_> {
                 if named_by == NamedBy::Agent && repository_uses_ssh(url) {
                     return Ok(Err(SkipReason::AddressRefused));
                 }
+                // Administrators have chosen the server of the project's repository, and no other one.
+                let reach =
+                    if *is_same_server { self.forges.reach(&self.project.repository).await? } else { Reach::Public };
                 let credential = self.credential.clone().filter(|_| *is_same_server && named_by == NamedBy::People);
-                Ok(Ok(Remote { url: url.clone(), credential, is_ours: false }))
+                Ok(Ok(Remote { url: url.clone(), credential, is_ours: false, reach }))
             }
         }
     }

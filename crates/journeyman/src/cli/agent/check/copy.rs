@@ -7,7 +7,7 @@ use journeyman_app::{Caller, UseCases};
 use journeyman_core::admin::Precondition;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::job::DEFAULT_BRANCH;
-use journeyman_core::ports::{Credential, Forges, Remote, Store};
+use journeyman_core::ports::{Credential, Forges, Reach, Remote, Store};
 use journeyman_core::project::{
     CODE_HOST_TOKEN, CodeHostSettings, Project, PullRequestSettings, SecretChanges, Settings as ProjectSettings,
 };
@@ -54,7 +54,7 @@ async fn copy(settings: &Settings, git: &Git, store: &Arc<dyn Store>, project: &
     let dir = tempfile::Builder::new().prefix("journeyman-check-").tempdir()?;
     let words = ["clone", "--quiet", "--bare"].map(str::to_owned).into_iter().chain(route.reading());
     let clone = git.command(words.chain(["--", route.address(), "repository.git"].map(str::to_owned)));
-    clone.directory(dir.path()).credential_of(&remote).run().await?;
+    clone.directory(dir.path()).through(&route).run().await?;
     Ok(dir)
 }
 
@@ -62,10 +62,11 @@ impl Like {
     /// Copies the settings and secrets to the check's project, and the commits to its empty repository.
     pub(super) async fn place(&self, cases: &UseCases, git: &Git, (url, key): (&str, &str)) -> anyhow::Result<()> {
         let credential = Some(Credential { username: "check".to_owned(), password: key.to_owned() });
-        let remote = Remote { url: url.to_owned(), credential, is_ours: false };
+        let remote = Remote { url: url.to_owned(), credential, is_ours: false, reach: Reach::Private };
         let push = ["push", "--quiet", url, &format!("{}^{{commit}}:refs/heads/{BRANCH}", self.start)];
         let here = self.repository.path().join("repository.git");
-        git.command(push).directory(&here).credential_of(&remote).run().await?;
+        let route = git.route(&remote).await?;
+        git.command(push).directory(&here).through(&route).run().await?;
         let (settings, secrets) = (self.project.settings.clone(), self.secrets.clone());
         let edit = move |project: Project| {
             let settings = ProjectSettings {
