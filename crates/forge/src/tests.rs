@@ -77,8 +77,13 @@ async fn setup() -> Setup {
 }
 
 impl Setup {
+    /// Returns a command of a client, which is not bound to a route.
+    fn client<S: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> journeyman_git::GitCommand {
+        self.git.command(arguments).env("GIT_ALLOW_PROTOCOL", "file:http")
+    }
+
     async fn run(&self, arguments: &[&str], directory: &Path) {
-        self.git.command(arguments).directory(directory).run().await.unwrap();
+        self.client(arguments).directory(directory).run().await.unwrap();
     }
 
     /// Commits a file on top of the clone's checked-out commit, and pushes the commit as `branch`.

@@ -15,5 +15,6 @@ mod hosts {
     mod conformance;
     mod faults;
     pub(crate) mod given;
+    mod logs;
     mod polls;
 }

@@ -114,7 +114,7 @@ async fn a_partial_clone_fetches_missing_objects_with_every_version_of_the_proto
         let clone = setup.dir.path().join(&folder);
         let run = async |arguments: &[&str]| {
             let arguments = ["-c", protocol.as_str()].into_iter().chain(arguments.iter().copied());
-            setup.git.command(arguments).directory(&clone).run().await
+            setup.client(arguments).directory(&clone).run().await
         };
         let missing = run(&["rev-list", "--objects", "--missing=print", "--all"]).await.unwrap().text().unwrap();
         assert!(missing.contains("\n?"), "{version}: no file was fetched: {missing}");
@@ -199,7 +199,7 @@ async fn later_pushes_keep_the_default_branch_which_cannot_be_deleted() {
     let path = setup.hosts.local().path("fresh");
     let head = setup.git.at(&path, ["symbolic-ref", "HEAD"]).run().await.unwrap().text().unwrap();
     assert_eq!(head, "refs/heads/main");
-    let deleted = setup.git.command(["push", "-q", &address, ":main"]).directory(&source).run().await;
+    let deleted = setup.client(["push", "-q", &address, ":main"]).directory(&source).run().await;
     assert!(deleted.unwrap_err().to_string().contains("main is the default branch, and cannot be deleted."));
 }
 
@@ -213,7 +213,7 @@ async fn pushes_cannot_remove_commits_from_the_default_branch_unless_the_project
     let before = setup.revision("main").await;
     let address = server(&setup).await;
     let force = ["push", "-q", "--force", &address, "HEAD:main", "HEAD:other"];
-    let refused = setup.git.command(force).directory(&clone).run().await.unwrap_err().to_string();
+    let refused = setup.client(force).directory(&clone).run().await.unwrap_err().to_string();
     for text in ["this push would remove commits from it", "codeHost.allowForcePush", "Nothing was pushed."] {
         assert!(refused.contains(text), "{text} is not in {refused}");
     }
@@ -244,7 +244,7 @@ async fn a_partial_clone_fetches_files_when_they_are_needed() {
     setup.run(&["clone", "-q", "--no-checkout", "--filter=blob:none", &address, "part"], setup.dir.path()).await;
     let part = setup.dir.path().join("part");
     let missing = ["rev-list", "--objects", "--missing=print", "HEAD"];
-    let listed = setup.git.command(missing).directory(&part).run().await.unwrap().text().unwrap();
+    let listed = setup.client(missing).directory(&part).run().await.unwrap().text().unwrap();
     assert!(listed.contains("\n?"), "{listed}");
     setup.run(&["checkout", "-q", "main"], &part).await;
     assert_eq!(std::fs::read_to_string(part.join("README")).unwrap(), "hello\n");
@@ -260,7 +260,7 @@ async fn a_mirror_push_names_the_refs_of_code_hosts_that_are_refused() {
     }
     let refspecs = ["push", &address, "HEAD:refs/heads/topic", "refs/pull/*:refs/pull/*"];
     let refspecs = refspecs.into_iter().chain(["refs/journeyman/*:refs/journeyman/*", "refs/notes/*:refs/notes/*"]);
-    let error = setup.git.command(refspecs).directory(&clone).run().await.unwrap_err().to_string();
+    let error = setup.client(refspecs).directory(&clone).run().await.unwrap_err().to_string();
     for name in ["refs/pull/1/head", "refs/journeyman/x"] {
         assert!(error.contains(&format!("{name} (deny updating a hidden ref)")), "{error}");
     }
@@ -324,7 +324,7 @@ async fn a_push_with_invalid_objects_is_refused() {
     let address = server(&setup).await;
     let clone = setup.dir.path().join("clone");
     let object = |arguments: &[&str], input: String| {
-        let command = setup.git.command(arguments).directory(&clone).stdin(input);
+        let command = setup.client(arguments).directory(&clone).stdin(input);
         async move { command.run().await.unwrap().text().unwrap() }
     };
     let blob = object(&["hash-object", "-w", "--stdin"], "evil".to_owned()).await;
@@ -333,7 +333,7 @@ async fn a_push_with_invalid_objects_is_refused() {
         let tree = object(&["mktree"], format!("100644 blob {blob}\t{name}\n")).await;
         let commit = object(&["commit-tree", &tree, "-m", "x"], String::new()).await;
         let refspec = format!("{commit}:refs/heads/{}", name.trim_start_matches('.'));
-        let pushed = setup.git.command(["push", "-q", &address, &refspec]).directory(&clone).run().await;
+        let pushed = setup.client(["push", "-q", &address, &refspec]).directory(&clone).run().await;
         assert_eq!(pushed.is_ok(), accepted, "{name}: {pushed:?}");
     }
 }

@@ -6,8 +6,7 @@ use journeyman_core::finding::{Finding, Health};
 use journeyman_core::ports::{Forges as _, HostAdmin as _};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::ReasonCode;
-use journeyman_net::Outbound;
-use journeyman_forge::check_code_host;
+use journeyman_forge::{Outbound, check_code_host};
 use journeyman_testkit::World;
 use journeyman_testkit::code_host::{Fault, Product, State, rsa_key};
 

@@ -8,6 +8,7 @@ use journeyman_core::ports::{Discussion, Forge, Forges as _, ProjectStore as _};
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use journeyman_core::pull::{Ensure, Ensured, NewPull};
 use journeyman_core::time::Timestamp;
+pub(crate) use journeyman_forge::Outbound;
 use journeyman_forge::{CodeHosts, Parts};
 use journeyman_git::{Git, Runner};
 use journeyman_store::MemoryStore;
@@ -42,7 +43,19 @@ pub(crate) struct Fixture {
     secrets: HostSecrets,
 }
 
-fn connect(host: &CodeHost, secrets: &HostSecrets, world: &Arc<World>, store: &Arc<MemoryStore>) -> CodeHosts {
+/// Returns the settings for connections, with which logs on other servers of this machine can be read.
+fn outbound() -> Outbound {
+    let networks = ["127.0.0.0/8", "::1/128"].map(|network| network.parse().unwrap());
+    Outbound { networks: Arc::from(networks), ..Outbound::default() }
+}
+
+fn connect(
+    host: &CodeHost,
+    secrets: &HostSecrets,
+    world: &Arc<World>,
+    store: &Arc<MemoryStore>,
+    outbound: Outbound,
+) -> CodeHosts {
     let folder = tempfile::tempdir().unwrap().keep();
     let askpass = Some(Git::write_askpass(&folder).unwrap());
     let path = "/usr/local/bin:/usr/bin:/bin".into();
@@ -58,7 +71,7 @@ fn connect(host: &CodeHost, secrets: &HostSecrets, world: &Arc<World>, store: &A
         secrets: store.clone(),
         hosts: store.clone(),
         configured: vec![(host.clone(), secrets.clone())],
-        outbound: journeyman_net::Outbound::default(),
+        outbound,
         objects: Arc::new(journeyman_testkit::FakeHostedObjects::default()),
         clock: world.clone(),
     })
@@ -100,14 +113,19 @@ impl Fixture {
         }
         let host = CodeHost::of_address("host".parse().unwrap(), kind(product), server.url.clone());
         let host = CodeHost { access: Some(access), ..host };
-        let hosts = connect(&host, &secrets, &world, &store);
+        let hosts = connect(&host, &secrets, &world, &store, outbound());
         let project = Project::new("shop".parse().unwrap(), url, Timestamp::default());
         Self { server, hosts, project, world, store, recorded, host, secrets }
     }
 
     /// Returns the fixture with new clients, which know nothing of the stand-in.
     pub(crate) fn reconnected(self) -> Self {
-        Self { hosts: connect(&self.host, &self.secrets, &self.world, &self.store), ..self }
+        self.reconnected_with(outbound())
+    }
+
+    /// As [`Fixture::reconnected`], with other settings for connections.
+    pub(crate) fn reconnected_with(self, outbound: Outbound) -> Self {
+        Self { hosts: connect(&self.host, &self.secrets, &self.world, &self.store, outbound), ..self }
     }
 
     /// Returns the repository, as a run gets it.

@@ -227,7 +227,7 @@ async fn text_of_a_server_is_in_no_error() {
         assert!(!error.to_string().contains("S3CR3T"), "{error}");
         assert!(error.says("S3CR3T") || !status.starts_with("40"), "the control: {error:?}");
     }
-    let server = Server::start(|_| "0017ERR S3CR3T of it\n".to_owned()).await;
+    let server = Server::start(|_| "0015ERR S3CR3T of it\n".to_owned()).await;
     let url = format!("git://127.0.0.1:{}/x", server.port);
     let error = heads(&git(Outbound::default()), &remote(url, Reach::Private)).await.unwrap_err();
     assert!(!error.to_string().contains("S3CR3T") && error.says("S3CR3T"), "{error:?}");

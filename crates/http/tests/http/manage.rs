@@ -95,7 +95,7 @@ async fn only_an_administrator_can_use_a_link_local_or_metadata_address_and_it_i
         [
             "project.created one (repository at 169.254.169.254, a cloud metadata service)",
             "project.created two (repository at links.example, which has the address 169.254.7.7, a link-local address)",
-            "project.created three",
+            "project.created three (repository at example.com, which cannot be resolved)",
             "project.changed three (repository at fe80::1, a link-local address)",
             "project.changed three",
             "repository.tested four (repository at metadata.google.internal, a cloud metadata service)",

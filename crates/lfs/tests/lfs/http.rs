@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::Response;
 use journeyman_core::lfs::Pointer;
 use journeyman_core::ports::{LfsError, LfsObjects};
+use journeyman_net::Outbound;
 use journeyman_testkit::{HttpCall, HttpServer};
 use serde_json::{Value, json};
 
@@ -283,8 +284,8 @@ async fn a_redirected_batch_keeps_the_credential_on_its_server() {
 #[tokio::test]
 async fn a_server_can_lead_neither_to_a_metadata_service_nor_in_circles() {
     for (href, expected) in [
-        ("http://169.254.169.254/latest", "no public address"),
-        ("ftp://example.com/x", "named a URL on example.com with ftp"),
+        ("http://169.254.169.254/latest", "only private or link-local addresses"),
+        ("ftp://example.com/x", "does not use https"),
         ("nonsense", "malformed URL"),
         ("self", "redirected more than"),
     ] {
@@ -302,6 +303,31 @@ async fn a_server_can_lead_neither_to_a_metadata_service_nor_in_circles() {
         let failures = given.lfs.download(&remote, &[wanted], &given.folder()).await.unwrap();
         let text = failures[0].error.to_string();
         assert!(text.contains(expected) && !text.contains("secret"), "{href}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn the_rule_for_the_repository_extends_to_no_other_server() {
+    for is_redirect in [false, true] {
+        let inside = HttpServer::start(|_, _, _| answer(200, "content")).await;
+        let (given, wanted) = (Given::new(), pointer(b"content"));
+        let (known, away) = (wanted.clone(), format!("{}/secret", inside.url));
+        let server = HttpServer::start(move |url, call, _| match call.method.as_str() {
+            "GET" => Response::builder().status(302).header("location", &away).body(Bytes::new()).unwrap(),
+            _ => {
+                let href = if is_redirect { format!("{url}/o") } else { away.clone() };
+                object(&known, &json!({ "actions": { "download": { "href": href } } }))
+            }
+        })
+        .await;
+        let remote = remote(&format!("{}/a/b", server.url));
+        let strict = given.lfs.clone().with_outbound(Outbound::default());
+        let failures = strict.download(&remote, &[wanted.clone()], &given.folder()).await.unwrap();
+        assert!(failures[0].error.to_string().contains("code-host-networks"), "{:?}", failures[0].error);
+        assert_eq!((inside.calls().len(), given.downloaded(&wanted)), (0, None));
+        // The control: the operator has allowed the network.
+        assert_eq!(given.lfs.download(&remote, &[wanted.clone()], &given.folder()).await, Ok(Vec::new()));
+        assert_eq!(given.downloaded(&wanted).unwrap(), b"content");
     }
 }
 
