@@ -210,7 +210,8 @@ impl Api for BitbucketDataCenter {
             (StatusCode::CONFLICT, "EmptyPullRequestException") => return Ok(CreatedPull::NoChanges),
             (StatusCode::NOT_FOUND, "NoSuchProjectException" | "NoSuchRepositoryException") => {}
             (StatusCode::NOT_FOUND, _) => {
-                let text = format!("{}; push the branch {}, and check that {base} exists", answer.described(), new.head);
+                let text =
+                    format!("{}; push the branch {}, and check that {base} exists", answer.described(), new.head);
                 return Err(ForgeError::Refused(text));
             }
             _ => {}

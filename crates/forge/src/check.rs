@@ -276,7 +276,8 @@ impl Tested<'_> {
             self.git.at(self.scratch, ["init", "--quiet", "--bare", "--template="]).run().await?;
             let refspec = OsString::from_vec([b"+".as_slice(), &branch, b":", PROBE.as_bytes()].concat());
             let fetch = |route: &Route| {
-                let fetch = ["fetch", "--quiet", "--depth=1", "--filter=blob:none", "--no-tags", "--no-write-fetch-head"];
+                let fetch =
+                    ["fetch", "--quiet", "--depth=1", "--filter=blob:none", "--no-tags", "--no-write-fetch-head"];
                 let arguments = fetch.map(str::to_owned).into_iter().chain(route.reading());
                 let arguments = arguments.chain(["--", route.address()].map(str::to_owned));
                 self.git.at(self.scratch, arguments).argument(&refspec).timeout(TIMEOUT)

@@ -12,7 +12,7 @@ use journeyman_core::job::PullRepository;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, Discussion, Forge,
-    ForgeError, HostRepository, HostUser, LineComment, Permission, Reaction, Reach, Remote, StatusState,
+    ForgeError, HostRepository, HostUser, LineComment, Permission, Reach, Reaction, Remote, StatusState,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use serde_json::{Value, json};

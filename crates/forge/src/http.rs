@@ -425,7 +425,13 @@ impl Http {
             // Administrators choose the address of the code host, but not the target of a redirect.
             let client = if url.origin() == origin.origin() { &self.client } else { &self.others };
             let sent = client.start(request).await;
-            let answer = sent.map_err(|error| ForgeError::Unclear(format!("the log cannot be read: {error}")))?;
+            let answer = sent.map_err(|error| match error {
+                journeyman_net::Error::NotPermitted(host) => ForgeError::Refused(format!(
+                    "the log is on {host}, which has only private or link-local addresses; the operator can allow its \
+                     network with code-host-networks"
+                )),
+                error => ForgeError::Unclear(format!("the log cannot be read: {error}")),
+            })?;
             if answer.status().is_redirection() {
                 let target = answer.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
                 match target.and_then(|target| url.join(target).ok()) {

@@ -267,7 +267,8 @@ impl HostAdmin for CodeHosts {
     }
 
     async fn created_app(&self, host: &CodeHost, code: &str) -> Result<CreatedApp, ForgeError> {
-        github::created_app::created_app(&find::client_of(host, self.finder.outbound(), self.finder.clock()), code).await
+        github::created_app::created_app(&find::client_of(host, self.finder.outbound(), self.finder.clock()), code)
+            .await
     }
 }
 

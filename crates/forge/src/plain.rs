@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 use journeyman_core::code_host::{CodeHost, HostName};
-use journeyman_core::ports::{Checks, CreatedPull, Credential, Discussion, Forge, ForgeError, HostRepository, Reach, Remote};
+use journeyman_core::ports::{
+    Checks, CreatedPull, Credential, Discussion, Forge, ForgeError, HostRepository, Reach, Remote,
+};
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use journeyman_core::run::{Reason, ReasonCode};

@@ -247,7 +247,8 @@ impl Server<'_> {
             let request = request.body(()).map_err(malformed)?;
             let body = content(tokio::fs::File::open(file).await.map_err(|error| disk(&error))?);
             let limit = IDLE + Duration::from_secs(pointer.bytes / SLOWEST);
-            let answer = timeout(limit, self.client_for(&url).start_with_body(request, body)).await.map_err(|_| slow())?;
+            let answer =
+                timeout(limit, self.client_for(&url).start_with_body(request, body)).await.map_err(|_| slow())?;
             check(answer.map_err(not_sent)?).await?;
         }
         if let Some(action) = &actions.verify {
@@ -483,9 +484,7 @@ fn not_sent(error: Error) -> LfsError {
             "{host}, where the LFS server has the objects, has only private or link-local addresses; the operator can \
              allow its network with code-host-networks"
         )),
-        Error::Scheme(_) | Error::Malformed(_) | Error::TooLarge(_) => {
-            LfsError::Refused(error.to_string())
-        }
+        Error::Scheme(_) | Error::Malformed(_) | Error::TooLarge(_) => LfsError::Refused(error.to_string()),
         Error::NotFound { .. } | Error::NoTls(_) | Error::Slow(_) | Error::Unreachable(_) => {
             LfsError::Failed(error.to_string())
         }

@@ -135,7 +135,11 @@ impl HostedObjects for Keeper {
         let pointers = self.pointers(staged, &scratch.join("journeyman-blobs")).await;
         let (pointers, beyond) = pointers.map_err(|error| LfsError::Failed(error.to_string()))?;
         let url = to.to_string_lossy().into_owned();
-        let sides = ImportedOf { lfs: &self.lfs, from, to: Remote { url, credential: None, is_ours: true, reach: Reach::Public } };
+        let sides = ImportedOf {
+            lfs: &self.lfs,
+            from,
+            to: Remote { url, credential: None, is_ours: true, reach: Reach::Public },
+        };
         let folder = scratch.join("journeyman-objects");
         let mut imported = ImportedObjects { failed: beyond, ..ImportedObjects::default() };
         let mut rest = pointers.as_slice();

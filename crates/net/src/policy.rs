@@ -36,7 +36,9 @@ impl Policy {
             Self::Any => true,
             Self::CodeHosts => Host::Address(address).restricted().is_none(),
             Self::Loopback => address.to_canonical().is_loopback(),
-            Self::Public(also) | Self::PublicOrProxied(also) => is_public(address) || also.iter().any(|net| net.contains(&address)),
+            Self::Public(also) | Self::PublicOrProxied(also) => {
+                is_public(address) || also.iter().any(|net| net.contains(&address))
+            }
         }
     }
 

@@ -122,7 +122,9 @@ impl RepositoryError {
             Failure::AddressRefused => Self::failed(ReasonCode::RepositoryUnreachable, error.to_string()),
             Failure::Redirected => Self::failed(
                 ReasonCode::RepositoryNotFound,
-                format!("the repository has moved; set the address of the project's repository to the new one: {error}"),
+                format!(
+                    "the repository has moved; set the address of the project's repository to the new one: {error}"
+                ),
             ),
             Failure::Archived => Self::failed(
                 ReasonCode::RepositoryArchived,

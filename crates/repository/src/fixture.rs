@@ -152,7 +152,12 @@ impl Fixture {
     }
 
     pub(crate) fn remote(&self) -> Remote {
-        Remote { url: self.origin().to_str().unwrap().to_owned(), credential: None, is_ours: false, reach: Reach::Public }
+        Remote {
+            url: self.origin().to_str().unwrap().to_owned(),
+            credential: None,
+            is_ours: false,
+            reach: Reach::Public,
+        }
     }
 
     /// Returns the mirror of the code host, which also has the commits of the clone.

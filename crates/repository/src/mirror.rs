@@ -246,12 +246,7 @@ impl ProjectMirrors {
     }
 
     /// Fetches the branches and tags of the remote. `is_new` is true if the mirror was just created.
-    async fn fetch_refs(
-        &self,
-        mirror: &Path,
-        remote: &Remote,
-        is_new: bool,
-    ) -> Result<(), RepositoryError> {
+    async fn fetch_refs(&self, mirror: &Path, remote: &Remote, is_new: bool) -> Result<(), RepositoryError> {
         let refs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
         let mut attempts_left = FETCHES;
         loop {

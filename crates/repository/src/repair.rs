@@ -158,7 +158,8 @@ mod tests {
         let tree = git.at(&origin, ["mktree"]).run().await.unwrap().sha().unwrap();
         let commit = git.at(&origin, ["commit-tree", "-m", "Begin", tree.as_str()]).run().await.unwrap().sha().unwrap();
         git.at(&origin, ["update-ref", "refs/heads/main", commit.as_str()]).run().await.unwrap();
-        let remote = Remote { url: origin.to_str().unwrap().to_owned(), credential: None, is_ours: true, reach: Reach::Public };
+        let remote =
+            Remote { url: origin.to_str().unwrap().to_owned(), credential: None, is_ours: true, reach: Reach::Public };
         let mirrors = Arc::new(Mirrors::new(git, dir.join("mirrors")));
         (mirrors.of(&"shop".parse().unwrap()), remote, commit)
     }

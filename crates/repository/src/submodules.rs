@@ -221,7 +221,12 @@ mod tests {
     }
 
     fn remote(fixture: &Fixture) -> Remote {
-        Remote { url: fixture.origin().to_str().unwrap().to_owned(), credential: None, is_ours: false, reach: Reach::Public }
+        Remote {
+            url: fixture.origin().to_str().unwrap().to_owned(),
+            credential: None,
+            is_ours: false,
+            reach: Reach::Public,
+        }
     }
 
     #[tokio::test]
@@ -285,7 +290,12 @@ mod tests {
     #[tokio::test]
     async fn a_remote_that_cannot_be_read_is_an_error() {
         let fixture = Fixture::new().await;
-        let gone = Remote { url: format!("{}x", remote(&fixture).url), credential: None, is_ours: false, reach: Reach::Public };
+        let gone = Remote {
+            url: format!("{}x", remote(&fixture).url),
+            credential: None,
+            is_ours: false,
+            reach: Reach::Public,
+        };
         let error = fixture.mirrors().fetch_submodule(gone, &fixture.base).await.unwrap_err();
         let RepositoryError::Failed { reason, .. } = error else { panic!("{error}") };
         assert_eq!(reason.code, journeyman_core::run::ReasonCode::RepositoryNotFound);

@@ -13,7 +13,7 @@ use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::ports::{
     Checks, CodeHostStore, CommentPlace, CommentRef, CreatedPull, DescribedHost, Discussion, Forge, ForgeError, Forges,
     HookRefusal, Hooks, HostAdmin, HostRepository, HostUser, ImportFailed, LineComment, Permission, PullDetail,
-    PullMerge, PullPages, PullPagesError, RawHook, Reaction, ReachedServers, Remote, StoreError, VerifiedHook,
+    PullMerge, PullPages, PullPagesError, RawHook, ReachedServers, Reaction, Remote, StoreError, VerifiedHook,
 };
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::base_comparison::Conflicts;

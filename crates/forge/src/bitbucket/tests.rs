@@ -25,7 +25,8 @@ async fn setup(email: Option<&str>) -> Setup {
     let access = Access::Token { username: email.map(str::to_owned) };
     let token = Some(SecretValue(State::TOKEN.to_owned()));
     let secrets = HostSecrets { token, ..HostSecrets::default() };
-    let api = crate::find::connect(&host, &access, &secrets, &journeyman_net::Outbound::default(), World::new()).unwrap();
+    let api =
+        crate::find::connect(&host, &access, &secrets, &journeyman_net::Outbound::default(), World::new()).unwrap();
     Setup { server, api }
 }
 

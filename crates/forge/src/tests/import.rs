@@ -33,7 +33,11 @@ impl Import {
 
     /// Imports, and returns what was not copied.
     async fn left_out(&self) -> Result<Option<String>, String> {
-        self.setup.hosts.import(&self.fresh, &self.from, &journeyman_core::ports::ReachedServers::default()).await.map_err(|failed| failed.to_string())
+        self.setup
+            .hosts
+            .import(&self.fresh, &self.from, &journeyman_core::ports::ReachedServers::default())
+            .await
+            .map_err(|failed| failed.to_string())
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -95,14 +95,26 @@ async fn an_app_that_is_installed_nowhere_is_reported_with_the_page_that_install
     assert!(again.to_string().contains("valid once"), "{again}");
     let access = Some(Access::App { app_id: app.app_id, slug: app.slug });
     let secrets = HostSecrets { private_key: Some(app.private_key), ..HostSecrets::default() };
-    let findings = check_code_host(&host(&fixture.server.url, HostKind::Github, access), &secrets, &Outbound::default(), World::new()).await;
+    let findings = check_code_host(
+        &host(&fixture.server.url, HostKind::Github, access),
+        &secrets,
+        &Outbound::default(),
+        World::new(),
+    )
+    .await;
     assert_eq!(of(&findings, "credential").health, Health::Ok, "{findings:?}");
     let installations = of(&findings, "installations");
     let page = format!("{}/github-apps/journeyman-test/installations/new", fixture.server.url);
     assert!(installations.health == Health::Warning && installations.text.contains(&page), "{installations:?}");
     fixture.server.state().app.as_mut().unwrap().missing.clear();
     let access = Some(Access::App { app_id: app.app_id, slug: String::new() });
-    let findings = check_code_host(&host(&fixture.server.url, HostKind::Github, access), &secrets, &Outbound::default(), World::new()).await;
+    let findings = check_code_host(
+        &host(&fixture.server.url, HostKind::Github, access),
+        &secrets,
+        &Outbound::default(),
+        World::new(),
+    )
+    .await;
     assert!(of(&findings, "installations").text.contains("acme"), "{findings:?}");
 }
 

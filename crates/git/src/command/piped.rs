@@ -104,9 +104,7 @@ impl GitCommand {
             Ok(Err(Stopped)) => Ok(false),
             Ok(Ok((_, Err(error)))) => Err(GitError::NotStarted(error.to_string())),
             Ok(Ok((_, Ok(status)))) if status.success() => Ok(true),
-            Ok(Ok((stderr, Ok(status)))) => {
-                Err(self.failing().describe(command, status, &stderr))
-            }
+            Ok(Ok((stderr, Ok(status)))) => Err(self.failing().describe(command, status, &stderr)),
         }
     }
 }

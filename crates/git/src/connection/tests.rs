@@ -249,7 +249,10 @@ async fn a_proxy_of_the_operator_is_used_except_for_refused_addresses() {
     let before = proxy.seen().len();
     for url in ["http://127.0.0.1/x", "http://10.0.0.1/x", "http://169.254.169.254/x", "http://direct.example/x"] {
         let error = heads(&git_with_proxy, &remote(url, Reach::Public)).await.unwrap_err();
-        assert!(matches!(error.failure(), Failure::AddressRefused | Failure::NotFound | Failure::Unreachable), "{error}");
+        assert!(
+            matches!(error.failure(), Failure::AddressRefused | Failure::NotFound | Failure::Unreachable),
+            "{error}"
+        );
     }
     let (inside, _) = resolving(["10.0.0.1"]);
     let git = git(Outbound { proxies, ..inside });

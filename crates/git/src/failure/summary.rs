@@ -28,7 +28,10 @@ const WORDS: &[(&str, &str)] = &[
     ("GH013", "a rule of the repository forbids the commits (GH013)"),
     ("Repository rule violations", "a rule of the repository forbids the commits"),
     ("protected branch", "a rule protects the branch"),
-    ("refusing to update checked out branch", "the branch is checked out in the remote, which is not a bare repository"),
+    (
+        "refusing to update checked out branch",
+        "the branch is checked out in the remote, which is not a bare repository",
+    ),
     ("branch is currently checked out", "the branch is checked out in the remote, which is not a bare repository"),
     ("insufficient permission for adding", "the server may not write to its repository"),
     ("unable to create temporary object directory", "the server may not write to its repository"),
@@ -98,7 +101,9 @@ fn status(stderr: &str) -> Option<String> {
     let (_, rest) = stderr.split_once(STATUS)?;
     let digits = rest.get(..3).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))?;
     Some(match digits.as_bytes()[0] {
-        b'3' => format!("the server redirects to another address, and redirects to another host are not followed ({digits})"),
+        b'3' => format!(
+            "the server redirects to another address, and redirects to another host are not followed ({digits})"
+        ),
         _ => format!("the server answered with the status {digits}"),
     })
 }
@@ -121,7 +126,10 @@ mod tests {
     fn no_text_of_a_server_is_in_a_description() {
         let planted = "S3CR3T of 169.254.169.254";
         for (stderr, expected) in [
-            ("remote: S3CR3T\nfatal: unable to access 'http://x/': The requested URL returned error: 403", "status 403"),
+            (
+                "remote: S3CR3T\nfatal: unable to access 'http://x/': The requested URL returned error: 403",
+                "status 403",
+            ),
             ("fatal: remote error: S3CR3T", "exit code 128"),
             ("fatal: protocol error: bad line length character: S3CR3T", "as a git server does"),
             (" ! [remote rejected] x -> x (S3CR3T)\nerror: failed to push some refs", "declined it"),

@@ -63,7 +63,7 @@ impl World {
             path.display().to_string()
         };
         let config = format!(
-            "workers = 4\n{settings}\n[code-hosts.github]\nkind = {:?}\nurl = {:?}\ntoken-file = {:?}\n\
+            "workers = 4\ncode-host-networks = [\"127.0.0.0/8\", \"::1/128\"]\n{settings}\n[code-hosts.github]\nkind = {:?}\nurl = {:?}\ntoken-file = {:?}\n\
              webhook-secret-file = {:?}\npoll = {poll:?}\n",
             kind(product),
             host.url,

@@ -231,7 +231,8 @@ async fn an_answer_that_is_not_understood_is_no_server() {
 
 #[tokio::test]
 async fn the_error_of_an_object_is_told() {
-    for (code, expected) in [(404, "refused the request: code 404"), (403, "denied"), (422, "refused"), (500, "failed")] {
+    for (code, expected) in [(404, "refused the request: code 404"), (403, "denied"), (422, "refused"), (500, "failed")]
+    {
         let (given, upload) = (Given::new(), Given::new().upload(b"content"));
         let known = upload.pointer.clone();
         let error = json!({ "error": { "code": code, "message": "no" } });
