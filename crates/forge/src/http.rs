@@ -131,7 +131,7 @@ impl Answer {
     /// server may have answered in its place.
     pub(crate) fn described(&self) -> String {
         let status = self.status.as_u16();
-        tracing::info!(status, message = self.message(), "a code host refused a request");
+        tracing::info!(status, text = self.message(), "a code host refused a request");
         format!("status {status}; the message of the code host is in the log of the service")
     }
 

@@ -576,7 +576,7 @@ impl Failing {
             return GitError::Failed { command, code, stderr };
         }
         let server = self.connection.as_ref().map(|connection| connection.host.as_str());
-        tracing::info!(command, code, server, message = ?stderr, "git reported an error about a remote");
+        tracing::info!(command, code, server, stderr = ?stderr, "git reported an error about a remote");
         if let Some((connection, error)) = self.connection.as_ref().and_then(|way| Some((way, way.error()?))) {
             return GitError::NotReached { host: connection.host.clone(), error };
         }

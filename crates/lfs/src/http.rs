@@ -421,7 +421,7 @@ fn status_error(status: StatusCode, text: String) -> LfsError {
 
 /// Describes the error of an object by its code. The message of the server is only in the log of the service.
 fn coded(error: &ObjectError) -> String {
-    tracing::info!(code = error.code, message = shortened(&error.message), "an LFS server refused an object");
+    tracing::info!(code = error.code, text = shortened(&error.message), "an LFS server refused an object");
     format!("code {}", error.code)
 }
 
@@ -459,7 +459,7 @@ async fn message_of(mut answer: Response) -> String {
 fn message_in(status: StatusCode, body: &[u8]) -> String {
     let status = status.as_u16();
     if let Ok(found) = serde_json::from_slice::<Message>(body) {
-        tracing::info!(status, message = shortened(&found.message), "an LFS server refused a request");
+        tracing::info!(status, text = shortened(&found.message), "an LFS server refused a request");
     }
     format!("HTTP {status}")
 }

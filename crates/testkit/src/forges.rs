@@ -15,7 +15,7 @@ use journeyman_core::ports::{
     HookRefusal, Hooks, HostAdmin, HostRepository, HostUser, ImportFailed, LineComment, Permission, PullDetail,
     PullMerge, PullPages, PullPagesError, RawHook, ReachedServers, Reaction, Remote, StoreError, VerifiedHook,
 };
-use journeyman_core::project::{Project, SecretChanges};
+use journeyman_core::project::{Host, Project, SecretChanges, repository_host};
 use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::pull::comment::service;
 use journeyman_core::pull::{HostPull, LocalPull, NewMerge, NewPull, PullChange, PullState};
@@ -64,6 +64,18 @@ impl Forges for FakeForges {
             ]),
             path => Ok(vec![Finding::ok("repository", format!("{path} can be read"))]),
         }
+    }
+
+    async fn check_and_record(
+        &self,
+        project: &Project,
+        secrets: &SecretChanges,
+        reached: &ReachedServers,
+    ) -> Result<Vec<Finding>, Reason> {
+        if let Some(Host::Name(name)) = repository_host(&project.repository) {
+            reached.add(format!("{name} (192.0.2.1)"));
+        }
+        self.check(project, secrets).await
     }
 
     async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {

@@ -139,7 +139,8 @@ impl Relaying {
         };
         server.set_nodelay(true)?;
         let address = server.peer_addr()?.ip().to_canonical();
-        self.reached.add(format!("{} ({address})", self.target.host));
+        let (host, address) = (&self.target.host, address.to_string());
+        self.reached.add(if *host == address { address } else { format!("{host} ({address})") });
         if self.speaks == Speaks::Socks {
             reply(&mut client, Reply::Succeeded).await?;
         }

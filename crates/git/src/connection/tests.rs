@@ -119,7 +119,7 @@ async fn a_redirect_to_another_server_is_not_followed() {
             assert!(!server.seen().is_empty(), "the control");
         }
     }
-    assert_eq!(inside.seen(), [String::new(); 0]);
+    assert!(inside.seen().is_empty(), "{:?}", inside.seen());
     let url = format!("http://127.0.0.1:{}/x", inside.port);
     assert!(heads(&git(Outbound::default()), &remote(url, Reach::Private)).await.is_ok(), "the control");
 }
@@ -158,7 +158,7 @@ async fn the_address_that_is_checked_is_the_one_that_is_reached() {
             assert!(answers.1.load(Ordering::SeqCst) >= 2, "{scheme} {address}");
         }
     }
-    assert_eq!(inside.seen(), [String::new(); 0]);
+    assert!(inside.seen().is_empty(), "{:?}", inside.seen());
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ async fn only_an_administrator_can_use_a_link_local_or_metadata_address_and_it_i
         service.post("/v2/repository/test", &body("four", "http://metadata.google.internal/x")).await.status,
         200
     );
-    let lines = service.store.audit(None, 6).await.unwrap();
+    let lines = service.store.audit(None, 7).await.unwrap();
     let lines: Vec<String> =
         lines.iter().rev().map(|line| format!("{} {}", line.entry.action, line.entry.subject)).collect();
     assert_eq!(
@@ -99,6 +99,7 @@ async fn only_an_administrator_can_use_a_link_local_or_metadata_address_and_it_i
             "project.changed three (repository at fe80::1, a link-local address)",
             "project.changed three",
             "repository.tested four (repository at metadata.google.internal, a cloud metadata service)",
+            "repository.reached four (repository at metadata.google.internal (192.0.2.1))",
         ]
     );
 }

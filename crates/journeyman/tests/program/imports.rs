@@ -83,6 +83,8 @@ fn a_history_is_imported_with_a_token_that_is_stored_nowhere() {
     assert_eq!(world.branches(), "refs/heads/main\nrefs/heads/next\n");
     let audit = ada.read(&service, "/audit");
     assert!(audit.contains("started to import a repository into the project"), "{audit}");
+    assert!(audit.contains("ended the import of a repository into the project"), "{audit}");
+    assert!(audit.contains("(from 127.0.0.1)"), "the server that was reached: {audit}");
     for secret in ["a-wrong-token", State::TOKEN] {
         assert!(!service.log().contains(secret), "{}", service.log());
         assert_eq!(files_with(&world.site.path("data"), secret), Vec::<String>::new());

@@ -205,8 +205,10 @@ fn is_open(path: &Path, main: &Path) -> Option<bool> {
 
 /// Returns the reason for which a repository cannot be used.
 fn reason_of(error: &RepositoryError) -> SkipReason {
-    let RepositoryError::Failed { reason, .. } = error else { return SkipReason::Failed };
+    let RepositoryError::Failed { reason, retry } = error else { return SkipReason::Failed };
     match reason.code {
+        // Another attempt would not help: the address is refused.
+        ReasonCode::RepositoryUnreachable if !retry => SkipReason::AddressRefused,
         ReasonCode::RepositoryNotFound | ReasonCode::CredentialRefused | ReasonCode::PermissionMissing => {
             SkipReason::NotReadable
         }
@@ -224,7 +226,7 @@ mod tests {
     use async_trait::async_trait;
     use journeyman_core::code_host::CodeHost;
     use journeyman_core::finding::Finding;
-    use journeyman_core::ports::{Forge, ForgeError};
+    use journeyman_core::ports::{Forge, ForgeError, StoreError};
     use journeyman_core::project::SecretChanges;
     use journeyman_core::run::Reason;
 
@@ -250,6 +252,10 @@ mod tests {
 
         async fn code_host(&self, _: &Project) -> Result<Option<CodeHost>, ForgeError> {
             Ok(None)
+        }
+
+        async fn reach(&self, _: &str) -> Result<Reach, StoreError> {
+            Ok(Reach::Private)
         }
 
         async fn addresses(&self, name: &str) -> Vec<IpAddr> {
@@ -287,7 +293,12 @@ mod tests {
             let located = main.locate(main.url(), url).unwrap();
             for (named_by, expected) in [(NamedBy::People, people), (NamedBy::Others, others), (NamedBy::Agent, agent)]
             {
-                let found = match sources.remote(&located, named_by).await.unwrap() {
+                let found = sources.remote(&located, named_by).await.unwrap();
+                // The rule for the host of the project's repository extends to no other host.
+                let reach =
+                    if url.contains(".example/lib") || url.contains("93.") { Reach::Public } else { Reach::Private };
+                assert!(found.as_ref().is_err() || found.as_ref().unwrap().reach == reach, "{url}: {found:?}");
+                let found = match found {
                     Ok(Remote { credential: Some(_), .. }) => "with a credential",
                     Ok(_) => "without",
                     Err(SkipReason::AddressRefused) => "refused",
