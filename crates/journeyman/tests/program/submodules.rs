@@ -116,8 +116,12 @@ fn submodules_that_cannot_be_filled_are_told_and_fail_no_job() {
     add(&site, "people", "away", "http://127.0.0.1:1/lib.git", &lib);
     add(&site, "people", "unknown", "../lib.git", &"1".repeat(40));
     site.people_commit("a.txt", "more\n");
-    let expected =
-        [("away", "unreachable"), ("gone", "not_readable"), ("host", "address_refused"), ("unknown", "commit_missing")];
+    let expected = [
+        ("away", "address_refused"),
+        ("gone", "not_readable"),
+        ("host", "address_refused"),
+        ("unknown", "commit_missing"),
+    ];
     let sorted = |job: &str| -> Vec<Vec<(String, String)>> {
         let mut all = skipped(&service, job);
         all.iter_mut().for_each(|one| one.sort());

@@ -295,8 +295,8 @@ mod tests {
             {
                 let found = sources.remote(&located, named_by).await.unwrap();
                 // The rule for the host of the project's repository extends to no other host.
-                let reach =
-                    if url.contains(".example/lib") || url.contains("93.") { Reach::Public } else { Reach::Private };
+                let is_same_server = url.starts_with("../") || url.contains("@host.example");
+                let reach = if is_same_server { Reach::Private } else { Reach::Public };
                 assert!(found.as_ref().is_err() || found.as_ref().unwrap().reach == reach, "{url}: {found:?}");
                 let found = match found {
                     Ok(Remote { credential: Some(_), .. }) => "with a credential",

@@ -139,7 +139,7 @@ async fn what_cannot_be_filled_is_told_and_stays_empty() {
         ("dash", SkipReason::AddressRefused),
         ("missing", SkipReason::NotReadable),
         ("private", SkipReason::NotPermitted),
-        ("away", SkipReason::Unreachable),
+        ("away", SkipReason::AddressRefused),
         ("gone", SkipReason::CommitMissing),
         ("no-url", SkipReason::NoAddress),
         ("up", SkipReason::Unsafe),
