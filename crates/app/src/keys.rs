@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use journeyman_core::admin::{AdminError, AdminRefusal, Once, Precondition, Subject};
 use journeyman_core::ids::KeyId;
-use journeyman_core::key::{ApiKey, KeyHash, MAX_OVERLAP, NewKey, NewSecret, Scope, decide};
+use journeyman_core::key::{ApiKey, KeyHash, KeyOrigin, MAX_OVERLAP, NewKey, NewSecret, Scope, decide};
 use journeyman_core::ports::{Administered, StoreError};
 use journeyman_core::user::Role;
 
@@ -22,24 +22,30 @@ pub struct CreatedKey {
 }
 
 impl UseCases {
-    /// Returns the keys that the caller manages, newest first.
+    /// Returns the keys that the caller manages, newest first, without those that were exchanged for tokens.
     ///
     /// # Errors
     /// The caller manages no keys, or the store failed.
     pub async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, Error> {
         needs_key_manager(caller)?;
         let mut keys = self.parts().store.keys().await?;
-        keys.retain(|key| manages(caller, key));
+        keys.retain(|key| key.origin() == KeyOrigin::Created && manages(caller, key));
         Ok(keys)
     }
 
-    /// Returns the keys after the key `after` in the list of all keys, newest first, at most `limit`.
+    /// Returns the keys of this origin after the key `after`, newest first, at most `limit`.
     ///
     /// # Errors
     /// The caller is not an administrator, or the store failed.
-    pub async fn keys_after(&self, caller: &Caller, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, Error> {
+    pub async fn keys_after(
+        &self,
+        caller: &Caller,
+        origin: KeyOrigin,
+        after: Option<KeyId>,
+        limit: usize,
+    ) -> Result<Vec<ApiKey>, Error> {
         caller.needs_administrator_to_read()?;
-        Ok(self.parts().store.keys_after(after, limit).await?)
+        Ok(self.parts().store.keys_after(origin, after, limit).await?)
     }
 
     /// Returns a key that the caller manages.

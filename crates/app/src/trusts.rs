@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use journeyman_core::admin::{AdminError, AdminRefusal, Once, Precondition, Subject};
+use journeyman_core::admin::{AdminError, AdminRefusal, AdminRow, Exchange, Once, Precondition, Subject};
 use journeyman_core::ids::{ProjectId, TrustId};
 use journeyman_core::key::{ApiKey, NewKey};
 use journeyman_core::ports::{Administered, AuditEntry, TokenRefusal};
@@ -131,10 +131,12 @@ impl UseCases {
     }
 
     /// Exchanges a token of an OpenID issuer for a key with the projects and the scope of a trust that accepts it. If
-    /// several do, the oldest one counts. An issuer that no trust names is sent no request.
+    /// several do, the oldest one counts. An issuer that no trust names is sent no request. A token that was exchanged
+    /// before gets the same key with a new secret, and the secret before is refused.
     ///
     /// # Errors
-    /// The token is not valid, no trust accepts it, the issuer cannot be reached, or the store failed.
+    /// The token is not valid, no trust accepts it, it was exchanged too often, too many keys of the trust work, the
+    /// issuer cannot be reached, or the store failed.
     pub async fn exchange_token(&self, presented: Presented<'_>) -> Result<CreatedKey, Error> {
         let exchanged = self.try_exchange(presented).await;
         if let Err(Error::Refused(refusal)) = &exchanged {
@@ -199,6 +201,7 @@ impl UseCases {
         let creator = trust.id.to_string();
         let made = new.make((&creator, trust.owner), now, &*self.parts().ids);
         let (key, secret) = made.map_err(|error| Error::Internal(error.to_string()))?;
+        let key = ApiKey { id: trust.key_of(claims), ..key };
         let audit = AuditEntry {
             at: now,
             actor: creator,
@@ -206,9 +209,11 @@ impl UseCases {
             subject: format!("{} (iss {}, sub {})", key.id, trust.settings.issuer, claims.subject()),
             address: address.map(|address| address.to_string()),
         };
-        self.commit_key(trust, claims, key.clone(), audit).await?;
+        let key = self.commit_key(trust, claims, key, audit).await?;
         Ok(CreatedKey { key, secret })
     }
+
+    /// Stores the key for a token, and returns it as it was stored.
 
     async fn commit_key(
         &self,
@@ -216,12 +221,20 @@ impl UseCases {
         claims: &TokenClaims,
         key: ApiKey,
         audit: AuditEntry,
-    ) -> Result<(), Error> {
+    ) -> Result<ApiKey, Error> {
         let (claims, version) = (claims.clone(), trust.version);
+        let subject = Exchange { trust: trust.id, key: key.id, name: key.name.clone(), at: audit.at };
         let decide = Box::new(move |state: &_| decide::exchange(state, &claims, version, key.clone(), audit.clone()));
-        match self.administer(Subject::Exchange(trust.id), None, decide).await {
-            Ok(_) => Ok(()),
-            Err(AdminError::Refused(refusal @ AdminRefusal::TrustOwnerEnded)) => {
+        match self.administer(Subject::Exchange(subject), None, decide).await {
+            Ok(Administered::Done(change)) => {
+                let key = change.rows.into_iter().find_map(|row| match row {
+                    AdminRow::Key(key) => Some(key),
+                    _ => None,
+                });
+                key.ok_or_else(|| Error::Internal("an exchange stored no key".to_owned()))
+            }
+            Ok(Administered::Replayed(_)) => Err(Error::Internal("an exchange has no idempotency key".to_owned())),
+            Err(AdminError::Refused(refusal @ (AdminRefusal::TrustOwnerEnded | AdminRefusal::TokenKeyRevoked))) => {
                 Err(Error::refused(RefusalKind::TokenNotTrusted, refusal.to_string()))
             }
             Err(error) => Err(error.into()),

@@ -58,14 +58,36 @@ pub enum Subject {
     CodeHost(CodeHostId, HostName),
     /// A trust, which need not exist, its live keys, and the name that it has or would get.
     Trust(TrustId, String),
-    /// A trust, which need not exist, and its owner, for the exchange of a token.
-    Exchange(TrustId),
+    /// A trust, which need not exist, its owner, and the key of a token.
+    Exchange(Exchange),
     /// A connected Slack workspace, which need not exist, and the ID that it has or would get at Slack.
     SlackWorkspace(SlackWorkspaceId, String),
     /// A connected Slack workspace, and a code that connects an account with a user.
     SlackCode(SlackWorkspaceId, TokenHash),
     /// A sign-in link and its user; or, for the link of the first administrator, a new user with this name.
     Link(TokenHash, String),
+}
+
+/// The exchange of a token for a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchange {
+    /// The trust.
+    pub trust: TrustId,
+    /// The ID that the key of the token has or would get ([`crate::trust::Trust::key_of`]).
+    pub key: KeyId,
+    /// The name that the key has or would get, which has the subject of the token.
+    pub name: String,
+    /// The time at which keys are counted as live.
+    pub at: Timestamp,
+}
+
+/// The number of live keys of a trust.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LiveKeys {
+    /// All of them.
+    pub all: usize,
+    /// Those with the name of the [`Exchange`].
+    pub of_subject: usize,
 }
 
 /// The locked rows of a [`Subject`].
@@ -90,8 +112,10 @@ pub struct AdminState {
     pub template: Option<Template>,
     /// The number of templates of the project.
     pub templates: usize,
-    /// The key.
+    /// The key, or the key of the token.
     pub key: Option<ApiKey>,
+    /// The number of live keys of the trust, other than the key. Only loaded for [`Subject::Exchange`].
+    pub live_keys: LiveKeys,
     /// The user, the user of the link, or the owner of the trust.
     pub user: Option<User>,
     /// The code host.
@@ -507,6 +531,20 @@ pub enum AdminRefusal {
     /// The user who created the trust was disabled, or may no longer create keys.
     #[error("the user who created this trust may no longer create keys; an administrator must create the trust again")]
     TrustOwnerEnded,
+    /// The key of the token was revoked, so that its token gives no other.
+    #[error("the key of this token was revoked; get a new token")]
+    TokenKeyRevoked,
+    /// The token was exchanged too often.
+    #[error("this token was exchanged too often; use the key that it gave, or try again in {} s", .0.as_secs())]
+    ExchangedTooOften(Duration),
+    /// Too many keys of the trust, or of a subject of it, work at the same time.
+    #[error("{what} has {most} keys that work, which is the maximum; a key works for 15 minutes")]
+    TooManyLiveKeys {
+        /// "this trust", or "the subject of this token".
+        what: &'static str,
+        /// The maximum.
+        most: usize,
+    },
     /// The Slack workspace does not exist.
     #[error("there is no such Slack workspace")]
     NoSlackWorkspace,

@@ -101,6 +101,21 @@ pub struct ApiKey {
     pub version: u64,
 }
 
+/// The ways in which keys are made. Each has a list of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KeyOrigin {
+    /// A user, a key or a command has created the key.
+    #[default]
+    Created,
+    /// A token of an OpenID issuer was exchanged for the key.
+    Exchanged,
+}
+
+impl KeyOrigin {
+    /// The beginning of the creator of a key that was exchanged for a token: the ID of a trust.
+    pub const TRUST: &'static str = "trust_";
+}
+
 /// The secret of a key before its last rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OldSecret {
@@ -321,6 +336,27 @@ impl ApiKey {
             version: self.version + 1,
             ..self.clone()
         }
+    }
+
+    /// Returns the key with the secret and the expiration of another, which was made for the same token. The secret
+    /// before is refused at once.
+    #[must_use]
+    pub fn exchanged_again(&self, made: &Self) -> Self {
+        Self {
+            hash: made.hash,
+            prefix: made.prefix.clone(),
+            expires_at: made.expires_at,
+            old_secret: None,
+            version: self.version + 1,
+            ..self.clone()
+        }
+    }
+
+    /// Returns how the key was made.
+    #[must_use]
+    pub fn origin(&self) -> KeyOrigin {
+        let by_trust = self.creator.as_ref().is_some_and(|creator| creator.starts_with(KeyOrigin::TRUST));
+        if by_trust { KeyOrigin::Exchanged } else { KeyOrigin::Created }
     }
 
     /// Returns whether the key has ended: it was revoked, or it has expired.

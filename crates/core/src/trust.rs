@@ -11,9 +11,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use url::{Host, Url};
+use uuid::Uuid;
 
-use crate::ids::{ProjectId, TrustId, UserId};
+use crate::ids::{KeyId, ProjectId, TrustId, UserId};
 use crate::key::Scope;
 use crate::pattern;
 use crate::time::Timestamp;
@@ -37,6 +39,19 @@ pub const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
 /// The lifetime of a key that was exchanged for a token.
 pub const KEY_LIFETIME: Duration = Duration::from_mins(15);
+
+/// The maximum number of keys of a trust that work at the same time.
+pub const MAX_LIVE_KEYS: usize = 1000;
+
+/// The maximum number of keys of a trust for one subject that work at the same time. A workflow of GitHub Actions has at
+/// most 256 jobs in a matrix, which have the same subject.
+pub const MAX_LIVE_KEYS_OF_SUBJECT: usize = 300;
+
+/// The number of times that a token can be exchanged at once. Each [`EXCHANGE_INTERVAL`] after the first time adds one.
+pub const EXCHANGES: u64 = 20;
+
+/// The time after which a token can be exchanged once more.
+pub const EXCHANGE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The time for which a key is stored after it has expired.
 pub const EXPIRED_KEY_KEPT: Duration = Duration::from_hours(24);
@@ -161,6 +176,25 @@ pub enum InvalidTrust {
     /// The scope allows more than work with jobs.
     #[error("scope: must be \"read\" or \"jobs\"; a token of continuous integration gets no key that changes settings")]
     Scope,
+}
+
+impl Trust {
+    /// Returns the ID of the key for a token. It depends on the rules of the trust, without its name, so that a key which
+    /// ended with earlier rules never works again.
+    #[must_use]
+    pub fn key_of(&self, token: &TokenClaims) -> KeyId {
+        let TrustSettings { name: _, issuer, audience, claims, projects, scope } = &self.settings;
+        let rules = serde_json::json!([self.id.to_string(), issuer, audience, claims, projects, scope]);
+        let mut digest = Sha256::new();
+        digest.update(token.digest());
+        digest.update(rules.to_string());
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest.finalize()[..16]);
+        // Version 8 of RFC 9562: the content is that of the application.
+        bytes[6] = (bytes[6] & 0x0f) | 0x80;
+        bytes[8] = (bytes[8] & 0x3f) | 0x80;
+        KeyId::from_uuid(Uuid::from_bytes(bytes))
+    }
 }
 
 impl TrustSettings {

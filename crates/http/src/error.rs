@@ -19,6 +19,7 @@ use journeyman_core::message::MAX_QUEUED;
 use journeyman_core::ports::{PullPagesError, StoreError, UpdateError};
 use journeyman_core::rate::{RateKind, RateState, WINDOW};
 use journeyman_core::run::ReasonCode;
+use journeyman_core::trust::EXCHANGE_INTERVAL;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -315,7 +316,11 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::TrustExists => conflict(ErrorCode::TrustExists),
             AdminRefusal::TooManyTrusts => conflict(ErrorCode::TooManyTrusts),
             // The exchange of a token refuses it as one that no trust accepts.
-            AdminRefusal::TrustOwnerEnded => Self::forbidden(ErrorCode::TokenNotTrusted, text),
+            AdminRefusal::TrustOwnerEnded | AdminRefusal::TokenKeyRevoked => {
+                Self::forbidden(ErrorCode::TokenNotTrusted, text)
+            }
+            AdminRefusal::ExchangedTooOften(wait) => too_many_exchanges(text, wait),
+            AdminRefusal::TooManyLiveKeys { .. } => too_many_exchanges(text, EXCHANGE_INTERVAL),
             AdminRefusal::NoJob => Self::job_not_found(),
             AdminRefusal::JobActive => conflict(ErrorCode::JobBusy),
             AdminRefusal::JobChanged => Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text),
@@ -367,6 +372,11 @@ impl From<KeyReused> for ApiError {
     fn from(error: KeyReused) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::IdempotencyKeyReused, error.to_string())
     }
+}
+
+fn too_many_exchanges(text: String, wait: Duration) -> ApiError {
+    ApiError::new(StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyExchanges, text)
+        .with(RETRY_AFTER, HeaderValue::from(seconds_up(wait)))
 }
 
 /// Returns 429 with the headers of a rate limit. The policy has no window, because the limit is the number of queued

@@ -42,6 +42,10 @@ pub(crate) use self::registry::Registry;
 /// The number of connections that the kernel completes before they are accepted. Linux caps it at `net.core.somaxconn`.
 const BACKLOG: u32 = 4096;
 
+/// The number of bytes that wait in the kernel for a client before the socket takes no more. More would hide for long
+/// that a client takes no bytes, and would use memory for each such client.
+const UNSENT_BYTES: u32 = 256 << 10;
+
 /// The time after which a silent peer is probed: a peer that has vanished must not keep an authenticated connection.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 
@@ -68,6 +72,7 @@ pub(crate) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.set_nodelay(true)?;
     socket.set_keepalive(true)?;
     rustix::net::sockopt::set_tcp_keepidle(&socket, PROBE_AFTER)?;
+    socket2::SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }

@@ -22,7 +22,7 @@ use journeyman_core::job::command::PullRef;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::summary::JobSummary;
 use journeyman_core::job::{Job, PullRepository};
-use journeyman_core::key::{ApiKey, KeyHash};
+use journeyman_core::key::{ApiKey, KeyHash, KeyOrigin};
 use journeyman_core::message::Message;
 use journeyman_core::model::budget::Used;
 use journeyman_core::outbox::{Backlog, Task};
@@ -252,7 +252,7 @@ delegate! {
 delegate! {
     KeyStore {
         read key_by_hash(hash: KeyHash) -> Result<Option<ApiKey>, StoreError>;
-        read keys_after(after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError>;
+        read keys_after(origin: KeyOrigin, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError>;
         read names_of_keys(owner: UserId) -> Result<BTreeSet<String>, StoreError>;
         read key(id: KeyId) -> Result<Option<ApiKey>, StoreError>;
         read keys() -> Result<Vec<ApiKey>, StoreError>;

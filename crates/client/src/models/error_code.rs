@@ -53,6 +53,8 @@ open_enum! {
         IssuerUnavailable = "issuer_unavailable",
         /// Too many tokens from this address were refused.
         TooManyAttempts = "too_many_attempts",
+        /// This token was exchanged too often, or too many keys of its trust or its subject work.
+        TooManyExchanges = "too_many_exchanges",
         /// The trust does not exist.
         TrustNotFound = "trust_not_found",
         /// A trust with this name already exists.

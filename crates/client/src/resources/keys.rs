@@ -17,9 +17,14 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Lists the keys without their secrets.
+    /// Lists the keys without their secrets, and without those that were exchanged for tokens.
     pub fn list(&self) -> Pager<Key> {
         self.client.list(&["v2", "keys"], "keys")
+    }
+
+    /// Lists the keys that were exchanged for tokens, without their secrets.
+    pub fn list_exchanged(&self) -> Pager<Key> {
+        self.list().query("origin", "exchanged")
     }
 
     /// Creates a key. Only the result contains its secret.

@@ -1,6 +1,7 @@
 //! The claims of a verified token.
 
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
 /// The maximum number of characters of a claim in an error, in the audit log, or in the name of a key.
 const SHOWN_CHARS: usize = 200;
@@ -14,6 +15,23 @@ impl TokenClaims {
     #[must_use]
     pub const fn verified(claims: Map<String, Value>) -> Self {
         Self(claims)
+    }
+
+    /// Returns a digest of all claims, by which a token is recognized. The signature is not part of it: for some
+    /// algorithms, anyone can compute another valid one for the same claims.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        let mut sorted: Vec<(&String, &Value)> = self.0.iter().collect();
+        sorted.sort_unstable_by_key(|(name, _)| *name);
+        let mut digest = Sha256::new();
+        for (name, value) in sorted {
+            let text = value.to_string();
+            for part in [name.as_bytes(), text.as_bytes()] {
+                digest.update((part.len() as u64).to_be_bytes());
+                digest.update(part);
+            }
+        }
+        digest.finalize().into()
     }
 
     /// Returns the issuer.

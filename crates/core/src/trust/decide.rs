@@ -1,7 +1,12 @@
 //! Decisions on trusts, and on the exchange of a token for a key.
 
-use super::{MAX_TRUSTS, TokenClaims, Trust, TrustSettings};
-use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
+use std::time::Duration;
+
+use super::{
+    EXCHANGE_INTERVAL, EXCHANGES, MAX_LIVE_KEYS, MAX_LIVE_KEYS_OF_SUBJECT, MAX_TRUSTS, TokenClaims, Trust,
+    TrustSettings,
+};
+use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, LiveKeys, Precondition};
 use crate::key::ApiKey;
 use crate::ports::AuditEntry;
 use crate::time::Timestamp;
@@ -69,11 +74,13 @@ pub fn remove(state: &AdminState, precondition: &Precondition, audit: AuditEntry
     Ok(AdminChange::new(rows, audit))
 }
 
-/// Stores a key for a token. `version` is the version of the trust whose rules the key has.
+/// Stores the key of a token, or gives it the secret and the expiration of `key`, so that a token has one key, however
+/// often it is exchanged. `version` is the version of the trust whose rules the key has.
 ///
 /// # Errors
-/// Returns an error if the trust no longer accepts the token or has another version, or if its owner lost the right to
-/// create the key.
+/// Returns an error if the trust no longer accepts the token or has another version, if its owner lost the right to
+/// create the key, if the key of the token was revoked, if the token was exchanged too often, or if too many keys of the
+/// trust work.
 pub fn exchange(
     state: &AdminState,
     token: &TokenClaims,
@@ -96,8 +103,39 @@ pub fn exchange(
     if !has_rights {
         return Err(AdminRefusal::TrustOwnerEnded);
     }
+    let is_live = state.key.as_ref().is_some_and(|known| !known.has_ended(audit.at));
+    let key = match &state.key {
+        None => ApiKey { version: FIRST_VERSION, ..key },
+        Some(known) if known.revoked_at.is_some() => return Err(AdminRefusal::TokenKeyRevoked),
+        Some(known) => {
+            check_repetition(known, audit.at)?;
+            known.exchanged_again(&key)
+        }
+    };
+    if !is_live {
+        let LiveKeys { all, of_subject } = state.live_keys;
+        for (count, most, what) in
+            [(all, MAX_LIVE_KEYS, "this trust"), (of_subject, MAX_LIVE_KEYS_OF_SUBJECT, "the subject of this token")]
+        {
+            if count >= most {
+                return Err(AdminRefusal::TooManyLiveKeys { what, most });
+            }
+        }
+    }
     let used = AdminRow::TrustUsed { id: trust.id, at: audit.at };
-    Ok(AdminChange::new([AdminRow::Key(ApiKey { version: FIRST_VERSION, ..key }), used], audit))
+    Ok(AdminChange::new([AdminRow::Key(key), used], audit))
+}
+
+/// Checks how often a token was exchanged, which the version of its key counts.
+fn check_repetition(known: &ApiKey, now: Timestamp) -> Result<(), AdminRefusal> {
+    let elapsed = now.since(known.created_at);
+    let intervals = elapsed.as_secs() / EXCHANGE_INTERVAL.as_secs();
+    let over = (known.version + 1 - FIRST_VERSION + 1).saturating_sub(EXCHANGES + intervals);
+    if over == 0 {
+        return Ok(());
+    }
+    let next = (intervals + over) * EXCHANGE_INTERVAL.as_secs();
+    Err(AdminRefusal::ExchangedTooOften(Duration::from_secs(next).saturating_sub(elapsed) + Duration::from_secs(1)))
 }
 
 /// Returns the live keys of the trust as they are after they were revoked at this time.

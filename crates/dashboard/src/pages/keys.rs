@@ -4,15 +4,16 @@ use std::collections::HashMap;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::response::IntoResponse;
 use axum::response::{Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_app::{Answered, CreatedKey};
 use journeyman_core::admin::Precondition;
 use journeyman_core::ids::{KeyId, ProjectId};
-use journeyman_core::key::{ApiKey, DEFAULT_LIFETIME_DAYS, NewKey, Scope, parse_network};
+use journeyman_core::key::{ApiKey, DEFAULT_LIFETIME_DAYS, KeyOrigin, NewKey, Scope, parse_network};
 use journeyman_core::time::Timestamp;
+use serde::Deserialize;
 
 use super::secret::NewSecret;
 use crate::Shared;
@@ -26,6 +27,7 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new()
         .route("/keys", get(list).post(create))
         .route("/keys/new", get(new))
+        .route("/keys/exchanged", get(exchanged))
         .route("/keys/{key}/rotate", post(rotate))
         .route("/keys/{key}/revoke", post(revoke))
 }
@@ -33,6 +35,9 @@ pub(super) fn routes() -> Router<Shared> {
 /// The choices for the lifetime of a key: the number of days, and the label. An empty value means no expiry.
 const LIFETIMES: [(&str, &str); 5] =
     [("7", "7 days"), ("30", "30 days"), ("60", "60 days"), ("90", "90 days"), ("", "No expiry")];
+
+/// The number of exchanged keys on a page.
+const PAGE: usize = 50;
 
 /// The period before its expiry in which a key is marked as expiring soon.
 const SOON: std::time::Duration = std::time::Duration::from_hours(7 * 24);
@@ -42,6 +47,10 @@ const SOON: std::time::Duration = std::time::Duration::from_hours(7 * 24);
 struct ListPage<'a> {
     frame: &'a Frame,
     rows: Vec<Row>,
+    /// `true` for the keys that were exchanged for tokens.
+    exchanged: bool,
+    /// The URL of the next page.
+    next: Option<String>,
 }
 
 struct Row {
@@ -125,7 +134,7 @@ async fn list(State(shared): State<Shared>, frame: Frame) -> Response {
 async fn list_page(shared: &Shared, frame: &Frame) -> Page {
     frame.needs_write()?;
     let names = names(shared).await?;
-    let mut keys = shared.services.store.keys().await?;
+    let mut keys = shared.services.store.keys_after(KeyOrigin::Created, None, usize::MAX).await?;
     if !frame.viewer.is_administrator() {
         let own = frame.viewer.user.id.to_string();
         keys.retain(|key| key.creator.as_ref() == Some(&own));
@@ -133,7 +142,30 @@ async fn list_page(shared: &Shared, frame: &Frame) -> Page {
     let mut rows: Vec<Row> = keys.iter().map(|key| Row::new(frame, key, &names)).collect();
     // Valid keys come first. The sort is stable, so the newest keys stay first in both groups.
     rows.sort_by_key(|row| !row.lives);
-    rendered(&ListPage { frame, rows })
+    rendered(&ListPage { frame, rows, exchanged: false, next: None })
+}
+
+/// The parameters of the list of exchanged keys.
+#[derive(Deserialize)]
+struct After {
+    after: Option<String>,
+}
+
+async fn exchanged(State(shared): State<Shared>, frame: Frame, Query(query): Query<After>) -> Response {
+    frame.answer(exchanged_page(&shared, &frame, query.after.as_deref()).await)
+}
+
+/// Returns a page of the keys that were exchanged for tokens of CI services, newest first.
+async fn exchanged_page(shared: &Shared, frame: &Frame, after: Option<&str>) -> Page {
+    frame.needs_administrator()?;
+    let after = after.and_then(|text| text.parse::<KeyId>().ok());
+    let names = names(shared).await?;
+    let mut keys = shared.services.store.keys_after(KeyOrigin::Exchanged, after, PAGE + 1).await?;
+    let has_more = keys.len() > PAGE;
+    keys.truncate(PAGE);
+    let next = keys.last().filter(|_| has_more).map(|key| format!("/keys/exchanged?after={}", key.id));
+    let rows = keys.iter().map(|key| Row::new(frame, key, &names)).collect();
+    rendered(&ListPage { frame, rows, exchanged: true, next })
 }
 
 #[derive(Template)]

@@ -88,6 +88,8 @@ codes! {
     IssuerUnavailable = "issuer_unavailable" [503],
     /// Too many tokens from this address were refused.
     TooManyAttempts = "too_many_attempts" [429],
+    /// This token was exchanged too often, or too many keys of its trust or its subject work.
+    TooManyExchanges = "too_many_exchanges" [429],
     /// The trust does not exist.
     TrustNotFound = "trust_not_found" [404],
     /// A trust with this name already exists.

@@ -11,6 +11,8 @@ use axum::response::{IntoResponse, Response};
 use journeyman_app::{Actor, Answered, CreatedKey as Created};
 use journeyman_core::ids::KeyId;
 use journeyman_core::key::ApiKey;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use crate::answer::{created_unused, renewed, with_tag};
 use crate::app::App;
@@ -19,7 +21,7 @@ use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Administrator, IdempotencyKey, JsonBody, OptionalBody, Parameters};
 use crate::openapi::{IdempotencyHeader, IfMatchHeader, errors};
 use crate::page::{self, PageQuery};
-use crate::wire::key::{CreateKey, CreatedKey, Key, KeyList, RotateKey};
+use crate::wire::key::{CreateKey, CreatedKey, Key, KeyList, KeyOrigin, RotateKey};
 
 errors!(ListErrors: 400, 401, 403, 503);
 errors!(CreateErrors: 400, 401, 403, 404, 413, 415, 422, 503, 504);
@@ -27,18 +29,34 @@ errors!(RotateErrors: 400, 401, 403, 404, 409, 412, 413, 415, 422, 503, 504);
 errors!(GetErrors: 401, 403, 404, 503);
 errors!(RevokeErrors: 401, 403, 404, 412, 503, 504);
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct KeysQuery {
+    /// The maximum number of entries on the page; by default, 100.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<usize>,
+    /// The `nextCursor` of the previous page.
+    #[param(min_length = 1)]
+    cursor: Option<String>,
+    /// How the keys were made; by default, `created`.
+    #[param(inline)]
+    origin: Option<KeyOrigin>,
+}
+
 /// List keys
 ///
-/// Returns the keys in pages, newest first, including revoked ones, without secrets.
-#[utoipa::path(get, path = "/v2/keys", tag = "Keys", operation_id = "listKeys", params(PageQuery),
+/// Returns the keys in pages, newest first, including revoked ones, without secrets. Keys that were exchanged for tokens
+/// have a list of their own, with `origin=exchanged`.
+#[utoipa::path(get, path = "/v2/keys", tag = "Keys", operation_id = "listKeys", params(KeysQuery),
     responses((status = 200, description = "A page of keys, including revoked ones", body = KeyList), ListErrors))]
 pub(crate) async fn list(
     State(app): State<App>,
     Administrator(caller): Administrator,
-    Parameters(query): Parameters<PageQuery>,
+    Parameters(query): Parameters<KeysQuery>,
 ) -> Result<Json<KeyList>, ApiError> {
-    let (limit, after) = query.read()?;
-    let mut keys = app.cases.keys_after(&caller, after, limit + 1).await?;
+    let KeysQuery { limit, cursor, origin } = query;
+    let (limit, after) = PageQuery { limit, cursor }.read()?;
+    let mut keys = app.cases.keys_after(&caller, origin.unwrap_or_default().into(), after, limit + 1).await?;
     let next_cursor = page::cut(&mut keys, limit, |key| key.id.to_string());
     Ok(Json(KeyList { keys: keys.into_iter().map(Into::into).collect(), next_cursor }))
 }

@@ -126,8 +126,9 @@ pub(crate) async fn delete(
 /// Exchange a token for a key
 ///
 /// Returns a key that works for 15 minutes, for a token of an OpenID issuer that a trust accepts. Needs no API key. A CI
-/// job uses the token that its CI service gives it, so that no key is stored there. A token can be exchanged more than
-/// once until it expires.
+/// job uses the token that its CI service gives it, so that no key is stored there. A token has one key: until it
+/// expires, it can be exchanged again, 20 times and once more each minute. The key then gets a new secret, and the one
+/// before is refused.
 #[utoipa::path(post, path = "/v2/oidc/exchange", tag = "Trusts", operation_id = "exchangeToken",
     request_body = ExchangeToken, security(()),
     responses((status = 201, description = "The key with its secret", body = ExchangedKey), ExchangeErrors))]
@@ -152,8 +153,9 @@ pub(crate) async fn exchange(State(app): State<App>, request: Request) -> Result
     let key = match exchanged {
         Ok(key) => key,
         Err(error) => {
-            // A client whose issuer or store is away has done nothing wrong.
-            if error.is_failure() {
+            // A client whose issuer or store is away has done nothing wrong. A token that is exchanged too often has its
+            // own limit, and must not shut out other jobs behind the same address.
+            if error.is_failure() || error.problem().code == ErrorCode::TooManyExchanges {
                 app.exchanges.forgive(address);
             }
             return Err(error);

@@ -41,6 +41,26 @@ impl From<key::Scope> for Scope {
     }
 }
 
+/// The ways in which keys are made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyOrigin {
+    /// A user, a key or a command has created the key.
+    #[default]
+    Created,
+    /// A token of a CI service was exchanged for the key.
+    Exchanged,
+}
+
+impl From<KeyOrigin> for key::KeyOrigin {
+    fn from(origin: KeyOrigin) -> Self {
+        match origin {
+            KeyOrigin::Created => Self::Created,
+            KeyOrigin::Exchanged => Self::Exchanged,
+        }
+    }
+}
+
 /// An API key, without its secret.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -178,7 +178,69 @@ async fn a_token_is_exchanged_for_a_key_that_creates_jobs_for_fifteen_minutes() 
     assert_eq!((refused.status.as_u16(), refused.code()), (401, "expired_key".to_owned()));
     let again = exchange(&service, &claims()).await.json();
     let secret = again["secret"].as_str().unwrap();
-    assert_eq!(with_key(&service, secret, "POST", "/v2/agent/shop/job", job).await, 201, "a new key works");
+    assert_eq!(with_key(&service, secret, "POST", "/v2/agent/shop/job", job).await, 201, "a new secret works");
+    assert_eq!(again["key"]["id"], body["key"]["id"], "a token has one key");
+}
+
+#[tokio::test]
+async fn a_token_has_one_key_however_often_it_is_exchanged() {
+    let service = service().await;
+    create(&service, rules()).await;
+    let mut all = Vec::new();
+    for _ in 0..5 {
+        all.extend(futures::future::join_all((0..10).map(|_| async { exchange(&service, &claims()).await })).await);
+    }
+    let (made, refused): (Vec<_>, Vec<_>) = all.into_iter().partition(|answer| answer.status.as_u16() == 201);
+    assert_eq!((made.len(), refused.len()), (20, 30));
+    for answer in &refused {
+        assert_eq!((answer.status.as_u16(), answer.code()), (429, "too_many_exchanges".to_owned()));
+        let wait: u64 = answer.header("retry-after").parse().unwrap();
+        assert!((1..=61).contains(&wait), "{wait}");
+    }
+    let mut living = 0;
+    for answer in &made {
+        let secret = answer.json()["secret"].as_str().unwrap().to_owned();
+        living += usize::from(with_key(&service, &secret, "GET", "/v2/projects", "").await == 200);
+    }
+    assert_eq!(living, 1, "only the last secret works");
+    let listed = service.get("/v2/keys?origin=exchanged").await.json();
+    assert_eq!(listed["keys"].as_array().unwrap().len(), 1, "{listed}");
+    let ordinary = service.get("/v2/keys").await.json();
+    assert!(ordinary["keys"].as_array().unwrap().iter().all(|key| key["id"] != listed["keys"][0]["id"]), "{ordinary}");
+
+    service.world.advance(Duration::from_secs(61));
+    let again = exchange(&service, &claims()).await;
+    assert_eq!((again.status.as_u16(), &again.json()["key"]["id"]), (201, &listed["keys"][0]["id"]));
+    // A signature can have several forms, and other claims are another token.
+    let mut other = claims();
+    other["jti"] = json!("2");
+    assert_ne!(exchange(&service, &other).await.json()["key"]["id"], listed["keys"][0]["id"]);
+
+    let path = format!("/v2/keys/{}", listed["keys"][0]["id"].as_str().unwrap());
+    assert_eq!(service.call("DELETE", &path, "", |_| {}).await.status.as_u16(), 204);
+    service.world.advance(Duration::from_secs(60));
+    let revoked = exchange(&service, &claims()).await;
+    assert_eq!((revoked.status.as_u16(), revoked.code()), (403, "token_not_trusted".to_owned()), "{revoked:?}");
+    assert!(revoked.text.contains("was revoked"), "{revoked:?}");
+}
+
+#[tokio::test]
+async fn exchanged_keys_are_listed_in_pages() {
+    let service = service().await;
+    create(&service, rules()).await;
+    for number in 0..3 {
+        let mut token = claims();
+        token["jti"] = json!(number);
+        assert_eq!(exchange(&service, &token).await.status.as_u16(), 201);
+        service.world.advance(Duration::from_secs(1));
+    }
+    let first = service.get("/v2/keys?origin=exchanged&limit=2").await.json();
+    let cursor = first["nextCursor"].as_str().unwrap();
+    let second = service.get(&format!("/v2/keys?origin=exchanged&limit=2&cursor={cursor}")).await.json();
+    assert_eq!((first["keys"].as_array().unwrap().len(), second["keys"].as_array().unwrap().len()), (2, 1));
+    assert_eq!(second["nextCursor"], Value::Null);
+    let refused = service.get("/v2/keys?origin=other").await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (400, "invalid_query".to_owned()));
 }
 
 #[tokio::test]
@@ -234,8 +296,10 @@ async fn broken_tokens_and_bodies_are_refused() {
 async fn refused_exchanges_are_limited_by_address_and_accepted_ones_are_not() {
     let service = service().await;
     create(&service, rules()).await;
-    for _ in 0..40 {
-        assert_eq!(exchange(&service, &claims()).await.status.as_u16(), 201);
+    for number in 0..40 {
+        let mut token = claims();
+        token["jti"] = json!(number);
+        assert_eq!(exchange(&service, &token).await.status.as_u16(), 201);
     }
     let body = json!({"token": "x"});
     let mut statuses = Vec::new();

@@ -12,7 +12,7 @@ use journeyman_app::{Answered, Caller, CreatedKey, Error, Refusal, RefusalKind, 
 use journeyman_client::models;
 use journeyman_core::admin::Precondition;
 use journeyman_core::ids::{KeyId, ProjectId};
-use journeyman_core::key::{DEFAULT_LIFETIME_DAYS, MAX_OVERLAP, NewKey, Scope, parse_network};
+use journeyman_core::key::{DEFAULT_LIFETIME_DAYS, KeyOrigin, MAX_OVERLAP, NewKey, Scope, parse_network};
 use journeyman_core::time::Timestamp;
 use journeyman_http::wire::key::{self, Key};
 use serde_json::{Value, json};
@@ -47,7 +47,11 @@ enum KeyCommand {
     /// Create a key and print its secret, which is not shown again
     Create(CreateArgs),
     /// List all keys
-    List,
+    List {
+        /// List the keys that tokens of CI services were exchanged for instead, which have a list of their own
+        #[arg(long)]
+        exchanged: bool,
+    },
     /// Give a key a new secret and print it; it is not shown again
     Rotate {
         /// ID of the key, as in `key list`
@@ -133,8 +137,13 @@ fn in_store(store: StoreArgs, command: KeyCommand, json: bool, color: ColorWhen)
         let look = Look::for_stdout(color);
         match command {
             KeyCommand::Create(create) => create_key(&cases, look, create, json).await,
-            KeyCommand::List => {
-                let keys = cases.keys(&Caller::command_line()).await?.into_iter();
+            KeyCommand::List { exchanged } => {
+                let caller = Caller::command_line();
+                let keys = match exchanged {
+                    false => cases.keys(&caller).await?,
+                    true => cases.keys_after(&caller, KeyOrigin::Exchanged, None, usize::MAX).await?,
+                };
+                let keys = keys.into_iter();
                 let keys: Result<Vec<Value>, _> = keys.map(|key| serde_json::to_value(Key::from(key))).collect();
                 print_list(look, &keys?, json)
             }
@@ -166,7 +175,10 @@ async fn carry_out(session: &Session, command: KeyCommand) -> Result<Exit, Failu
             let created = keys.create(&request(arguments, session.look.now)).raw().await?;
             show(&created, &expiry_note(session.look, &created["expiresAt"]), json)?;
         }
-        KeyCommand::List => print_list(session.look, &keys.list().raw().all().await?, json)?,
+        KeyCommand::List { exchanged } => {
+            let list = if exchanged { keys.list_exchanged() } else { keys.list() };
+            print_list(session.look, &list.raw().all().await?, json)?;
+        }
         KeyCommand::Rotate { id, keep_old } => {
             let keep_old = keep_old.unwrap_or_default();
             check_overlap(keep_old)?;

@@ -32,6 +32,7 @@ pub(super) fn resolve(layer: &Layer) -> anyhow::Result<ConnectionSettings> {
         header: timeout("header-timeout", layer.header_timeout, 15)?,
         idle: timeout("idle-timeout", layer.idle_timeout, 75)?,
         request: timeout("request-timeout", layer.request_timeout, 60)?,
+        write: timeout("write-timeout", layer.write_timeout, 30)?,
     };
     Ok(ConnectionSettings {
         most: layer.max_connections,

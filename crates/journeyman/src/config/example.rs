@@ -36,6 +36,7 @@ const VALUES: [(&str, Value); 59] = [
     ("header-timeout", IsDefault(r#""15s""#)),
     ("idle-timeout", IsDefault(r#""75s""#)),
     ("request-timeout", IsDefault(r#""1m""#)),
+    ("write-timeout", IsDefault(r#""30s""#)),
     ("workers", Sample("8")),
     ("lease", IsDefault(r#""30s""#)),
     ("outage-patience", IsDefault(r#""24h""#)),

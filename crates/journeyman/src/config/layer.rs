@@ -114,6 +114,10 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TIME")]
     pub(crate) request_timeout: Option<Span>,
 
+    /// Time in which a client must take 64 KiB of a response while more bytes wait for it [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) write_timeout: Option<Span>,
+
     /// Maximum number of concurrent runs [default: the number of processors]
     #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>)]
     pub(crate) workers: Option<usize>,
@@ -350,6 +354,7 @@ impl Layer {
             header_timeout: self.header_timeout.or(weaker.header_timeout),
             idle_timeout: self.idle_timeout.or(weaker.idle_timeout),
             request_timeout: self.request_timeout.or(weaker.request_timeout),
+            write_timeout: self.write_timeout.or(weaker.write_timeout),
             workers: self.workers.or(weaker.workers),
             lease: self.lease.or(weaker.lease),
             outage_patience: self.outage_patience.or(weaker.outage_patience),

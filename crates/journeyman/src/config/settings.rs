@@ -501,7 +501,7 @@ mod tests {
     fn an_error_names_the_invalid_setting() {
         let role = Some(vec![Role::Worker]);
         let span = |text: &str| Some(text.parse().expect("a span"));
-        let cases: [(Layer, &str); 24] = [
+        let cases: [(Layer, &str); 25] = [
             (Layer { slack_api_url: Some("slack.com".into()), ..Layer::default() }, "slack-api-url"),
             (Layer { slack_api_url: Some("http://slack.com/api".into()), ..Layer::default() }, "slack-api-url"),
             (Layer { commits_email: Some("bot@a.example".into()), ..Layer::default() }, "commits-sign-key-file"),
@@ -510,6 +510,7 @@ mod tests {
             (Layer { header_timeout: span("0s"), ..Layer::default() }, "header-timeout"),
             (Layer { idle_timeout: span("0s"), ..Layer::default() }, "idle-timeout"),
             (Layer { request_timeout: span("0s"), ..Layer::default() }, "request-timeout"),
+            (Layer { write_timeout: span("0s"), ..Layer::default() }, "write-timeout"),
             (Layer { sandbox_allow_degraded: Some(vec!["memroy".into()]), ..Layer::default() }, "memroy"),
             (Layer { sandbox_users: Some(0), ..Layer::default() }, "sandbox-users"),
             (Layer { workers: Some(0), ..Layer::default() }, "workers"),

@@ -12,7 +12,12 @@ pub(crate) struct Timeouts {
     pub(crate) idle: Duration,
     /// The timeout from the head of a request to the end of its response, unless the request is authenticated.
     pub(crate) request: Duration,
+    /// The time in which a client must take [`LEAST_TAKEN`] bytes of a response while more bytes wait for it.
+    pub(crate) write: Duration,
 }
+
+/// The number of bytes that a client must take in each [`Timeouts::write`] while bytes wait for it.
+pub(crate) const LEAST_TAKEN: u64 = 64 << 10;
 
 /// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +39,8 @@ pub(crate) enum Expired {
     Idle,
     /// A request without authentication has not completed.
     Request,
+    /// The client has not taken the response.
+    Write,
 }
 
 impl Expired {
@@ -43,6 +50,7 @@ impl Expired {
             Self::Header => "header_timeout",
             Self::Idle => "idle_timeout",
             Self::Request => "request_timeout",
+            Self::Write => "write_timeout",
         }
     }
 }
@@ -57,6 +65,10 @@ pub(crate) struct Activity {
     /// True if the current request is authenticated. Later requests on the same connection may come from other clients
     /// of a proxy.
     request_authenticated: AtomicBool,
+    /// The time in milliseconds, plus one, since which bytes wait for the client; 0 if none wait.
+    waits_since: AtomicU64,
+    /// The number of bytes that the client has taken since then.
+    taken: AtomicU64,
 }
 
 impl Activity {
@@ -66,6 +78,8 @@ impl Activity {
             state: AtomicU64::new(pack(Phase::Head, now)),
             authenticated: AtomicBool::new(false),
             request_authenticated: AtomicBool::new(false),
+            waits_since: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
         }
     }
 
@@ -96,6 +110,35 @@ impl Activity {
         }
     }
 
+    /// Notes that the client did not take bytes that wait for it.
+    pub(crate) fn blocked(&self, now: Duration) {
+        if self.waits_since.load(Ordering::Relaxed) == 0 {
+            self.waits_since.store(millis(now) + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the client has taken bytes. If it has taken enough, its time begins again.
+    pub(crate) fn took(&self, bytes: usize, now: impl FnOnce() -> Duration) {
+        if self.waits_since.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let taken = self.taken.load(Ordering::Relaxed).saturating_add(bytes as u64);
+        if taken < LEAST_TAKEN {
+            self.taken.store(taken, Ordering::Relaxed);
+        } else {
+            self.taken.store(0, Ordering::Relaxed);
+            self.waits_since.store(millis(now()) + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that no bytes wait for the client.
+    pub(crate) fn flushed(&self) {
+        if self.waits_since.load(Ordering::Relaxed) != 0 {
+            self.waits_since.store(0, Ordering::Relaxed);
+            self.taken.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Notes that the head of a request is complete.
     pub(crate) fn request_begins(&self, now: Duration) {
         self.set_request_authenticated(false);
@@ -110,13 +153,16 @@ impl Activity {
     /// Returns the time at which to close the connection unless its phase changes, and the timeout that has then
     /// passed.
     pub(crate) fn deadline(&self, timeouts: &Timeouts) -> Option<(Duration, Expired)> {
+        let waits_since = self.waits_since.load(Ordering::Relaxed).checked_sub(1).map(Duration::from_millis);
+        let write = waits_since.map(|since| (since + timeouts.write, Expired::Write));
         let (phase, since) = unpack(self.state.load(Ordering::Relaxed));
-        match phase {
+        let of_phase = match phase {
             Phase::Head => Some((since + timeouts.header, Expired::Header)),
             Phase::Idle => Some((since + timeouts.idle, Expired::Idle)),
             Phase::Request if self.request_authenticated.load(Ordering::Relaxed) => None,
             Phase::Request => Some((since + timeouts.request, Expired::Request)),
-        }
+        };
+        of_phase.into_iter().chain(write).min()
     }
 
     /// Returns whether the connection waits for the head of a request, or for the rest of it.
@@ -134,8 +180,11 @@ impl Activity {
 }
 
 fn pack(phase: Phase, since: Duration) -> u64 {
-    let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX >> 2);
-    (millis << 2) | phase as u64
+    (millis(since) << 2) | phase as u64
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(u64::MAX >> 2)
 }
 
 fn unpack(state: u64) -> (Phase, Duration) {
@@ -151,8 +200,12 @@ fn unpack(state: u64) -> (Phase, Duration) {
 mod tests {
     use super::*;
 
-    const TIMEOUTS: Timeouts =
-        Timeouts { header: Duration::from_secs(15), idle: Duration::from_secs(75), request: Duration::from_secs(60) };
+    const TIMEOUTS: Timeouts = Timeouts {
+        header: Duration::from_secs(15),
+        idle: Duration::from_secs(75),
+        request: Duration::from_secs(60),
+        write: Duration::from_secs(30),
+    };
 
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -185,6 +238,29 @@ mod tests {
         activity.request_begins(at(101));
         let next = Some((at(161), Expired::Request));
         assert_eq!(activity.deadline(&TIMEOUTS), next, "the next request may be another client's of the same proxy");
+    }
+
+    #[test]
+    fn a_client_that_takes_no_bytes_or_too_few_has_a_timeout_in_each_phase() {
+        let activity = Activity::new(at(0));
+        activity.request_begins(at(1));
+        activity.set_request_authenticated(true);
+        activity.took(1 << 20, || at(2));
+        assert_eq!(activity.deadline(&TIMEOUTS), None, "no byte waits");
+        activity.blocked(at(10));
+        activity.blocked(at(20));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(40), Expired::Write)));
+        activity.took(LEAST_TAKEN as usize - 1, || at(30));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(40), Expired::Write)), "too few bytes extend no timeout");
+        activity.took(1, || at(35));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(65), Expired::Write)));
+        activity.took(1, || at(50));
+        activity.request_ends(at(50));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(65), Expired::Write)), "the rest of a response has it too");
+        activity.flushed();
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(125), Expired::Idle)));
+        activity.blocked(at(60));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(90), Expired::Write)), "the count of bytes begins again");
     }
 
     #[test]

@@ -49,8 +49,14 @@ impl Socket {
     }
 
     fn sent(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if matches!(written, Poll::Ready(Ok(bytes)) if bytes > 0) {
-            self.connection.activity.sent(|| self.connection.now());
+        let activity = &self.connection.activity;
+        match written {
+            Poll::Pending => activity.blocked(self.connection.now()),
+            Poll::Ready(Ok(bytes)) if bytes > 0 => {
+                activity.took(bytes, || self.connection.now());
+                activity.sent(|| self.connection.now());
+            }
+            Poll::Ready(_) => {}
         }
         written
     }
@@ -95,6 +101,8 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper flushes the socket only after the socket has taken all bytes.
+        self.connection.activity.flushed();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

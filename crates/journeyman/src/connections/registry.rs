@@ -126,7 +126,7 @@ impl Registry {
             accepted: 0,
             // All causes are present from the start, so that a rise from 0 is visible.
             refused: BTreeMap::from([("address_limit", 0), ("accept_error", 0)]),
-            closed: [Expired::Header, Expired::Idle, Expired::Request]
+            closed: [Expired::Header, Expired::Idle, Expired::Request, Expired::Write]
                 .map(Expired::name)
                 .into_iter()
                 .chain(["limit", "address_limit", "no_descriptors"])
@@ -290,8 +290,9 @@ impl LogGate {
 mod tests {
     use super::*;
 
-    const TIMEOUTS: Timeouts =
-        Timeouts { header: Duration::from_secs(1), idle: Duration::from_secs(1), request: Duration::from_secs(1) };
+    const SECOND: Duration = Duration::from_secs(1);
+
+    const TIMEOUTS: Timeouts = Timeouts { header: SECOND, idle: SECOND, request: SECOND, write: SECOND };
 
     fn ticket(registry: &Arc<Registry>, address: &str) -> Ticket {
         match registry.admit(address.parse().expect("an address")) {

@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_secs(3600);
 /// The timeout that a test waits for. The others are long, because on a busy machine any of them may pass early.
 const SHORT: Duration = Duration::from_millis(100);
 
-const NO_TIMEOUT: Timeouts = Timeouts { header: LONG, idle: LONG, request: LONG };
+const NO_TIMEOUT: Timeouts = Timeouts { header: LONG, idle: LONG, request: LONG, write: LONG };
 
 struct Running {
     address: SocketAddr,
@@ -38,7 +38,7 @@ struct Running {
 }
 
 /// Returns the interface: `/` needs no authentication, `/known` authenticates, `/body` and `/known-body` read a body,
-/// `/unread` does not, and `/stream` sends text until the server drains.
+/// `/unread` does not, `/stream` sends text until the server drains, and `/flood` sends zeros without an end.
 fn router(drain: CancellationToken) -> Router {
     let events = move |Extension(connection): Known| async move {
         connection.set_authenticated(true);
@@ -50,6 +50,11 @@ fn router(drain: CancellationToken) -> Router {
                 }
             }
         }))
+    };
+    let flood = |Extension(connection): Known| async move {
+        connection.set_authenticated(true);
+        let zeros = Bytes::from_static(&[0; 32 << 10]);
+        Body::from_stream(stream::repeat_with(move || Ok::<_, std::io::Error>(zeros.clone())))
     };
     let known_body = |Extension(connection): Known, body: Body| async move {
         connection.set_authenticated(true);
@@ -63,6 +68,7 @@ fn router(drain: CancellationToken) -> Router {
         .route("/unread", post(async || StatusCode::UNAUTHORIZED))
         .route("/known-body", post(known_body))
         .route("/stream", get(events))
+        .route("/flood", get(flood))
 }
 
 fn start(total: usize, per_address: usize, timeouts: Timeouts) -> Running {
@@ -207,6 +213,19 @@ async fn a_stream_of_an_authenticated_client_outlives_every_timeout_and_ends_whe
         assert!(TcpStream::connect(server.address).await.is_err(), "the listener is closed");
         drop(waiting);
     }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_take_its_response_is_disconnected_and_one_that_does_is_not() {
+    let server = start(8, 8, Timeouts { write: SHORT, ..NO_TIMEOUT });
+    let mut quiet = server.connect().await;
+    assert!(ask(&mut quiet, "/stream", "still here\n\r\n").await.starts_with("HTTP/1.1 200"));
+    let request = "GET /flood HTTP/1.1\r\nhost: x\r\n\r\n";
+    let stuck = [server.send(request).await, server.send(request).await];
+    server.until("the ends of both", |totals| totals.closed["write_timeout"] == 2).await;
+    server.until("their slots", |totals| totals.authenticated == 1).await;
+    assert!(read_until(&mut quiet, "still here\n\r\n").await.ends_with("still here\n\r\n"), "it has taken all bytes");
+    drop(stuck);
 }
 
 #[tokio::test]

@@ -56,10 +56,36 @@ fn a_token_of_an_issuer_becomes_a_key_that_works_with_jobs_for_fifteen_minutes()
     let (status, refused) = later.call("GET", &job, None);
     assert_eq!((status, &refused["code"]), (401, &json!("expired_key")), "{refused}");
     later.key = key;
-    let keys = later.get("/v2/keys");
+    let keys = later.get("/v2/keys?origin=exchanged");
     assert_eq!(keys["keys"][0]["name"], "oidc:ci:repo:acme/shop:ref:refs/heads/main", "{keys}");
+    let listed = site.succeed(&["key", "list", "--exchanged"]);
+    assert!(listed.contains("oidc:ci:repo:acme/shop:ref:refs/heads/main"), "{listed}");
+    assert!(!site.succeed(&["key", "list"]).contains("oidc:"), "they have a list of their own");
     let (status, refused) = exchange(&later, &token);
     assert_eq!((status, &refused["code"]), (401, &json!("token_refused")), "the token has expired too: {refused}");
+}
+
+#[test]
+fn a_token_that_is_exchanged_at_the_same_time_and_again_and_again_has_one_key() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let provider = runtime.block_on(Provider::start(Arc::new(Now)));
+    let issuer = provider.issuer.as_str().trim_end_matches('/').to_owned();
+    let site = site_with("workers = 1\noidc-networks = [\"127.0.0.0/8\"]\n");
+    let rules = ["--issuer", &issuer, "--audience", "shop-ci", "--claim", "repository=acme/*", "--project", "shop"];
+    site.succeed(&[&["trust", "create", "--name", "ci"], &rules[..]].concat());
+    let service = site.start();
+    let token = provider.ci_token(&json!({"aud": "shop-ci", "repository": "acme/shop"}));
+    let answers = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| (0..10).map(|_| exchange(&service, &token)).collect::<Vec<_>>())).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    let made: Vec<&Value> = answers.iter().filter(|(status, _)| *status == 201).map(|(_, body)| body).collect();
+    assert!(made.len() >= 20, "{} of {} were exchanged", made.len(), answers.len());
+    assert!(answers.iter().all(|(status, body)| *status == 201 || body["code"] == "too_many_exchanges"), "{answers:?}");
+    assert!(made.iter().all(|body| body["key"]["id"] == made[0]["key"]["id"]), "a token has one key");
+    let keys = service.get("/v2/keys?origin=exchanged");
+    assert_eq!(keys["keys"].as_array().unwrap().len(), 1, "{keys}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project,
-    deleted_slack_workspace, deleted_template, deleted_trust, deleted_webhook,
+    AdminError, AdminRow, AdminState, Exchange, LiveKeys, Once, Subject, deleted_code_host, deleted_job,
+    deleted_project, deleted_slack_workspace, deleted_template, deleted_trust, deleted_webhook,
 };
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId, UserId};
@@ -117,8 +117,16 @@ impl AdminTables for Tables {
                 let own = |key: &&ApiKey| key.creator.as_deref() == Some(&creator) && key.revoked_at.is_none();
                 state.keys = self.keys.values().filter(own).cloned().collect();
             }
-            Subject::Exchange(id) => {
+            Subject::Exchange(Exchange { trust: id, key, name, at }) => {
                 state.trust = self.trusts.get(id).cloned();
+                state.key = self.keys.get(key).cloned();
+                let creator = id.to_string();
+                let is_live = |known: &&ApiKey| {
+                    known.creator.as_deref() == Some(&creator) && known.id != *key && !known.has_ended(*at)
+                };
+                let live: Vec<&ApiKey> = self.keys.values().filter(is_live).collect();
+                let of_subject = live.iter().filter(|known| known.name == *name).count();
+                state.live_keys = LiveKeys { all: live.len(), of_subject };
                 let owner = state.trust.as_ref().and_then(|trust| trust.owner);
                 state.user = owner.and_then(|owner| self.users.get(&owner).cloned());
             }

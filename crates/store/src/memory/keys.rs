@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use journeyman_core::ids::{KeyId, UserId};
-use journeyman_core::key::{ApiKey, KeyHash};
+use journeyman_core::key::{ApiKey, KeyHash, KeyOrigin};
 use journeyman_core::ports::{AuditEntry, AuditFilter, AuditLine, KeyStore, StoreError};
 use journeyman_core::time::Timestamp;
 
@@ -24,9 +24,18 @@ impl KeyStore for MemoryStore {
         Ok(keys)
     }
 
-    async fn keys_after(&self, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError> {
-        let all = self.keys().await?;
-        Ok(lists::after(all, after, |key| key.id, limit))
+    async fn keys_after(
+        &self,
+        origin: KeyOrigin,
+        after: Option<KeyId>,
+        limit: usize,
+    ) -> Result<Vec<ApiKey>, StoreError> {
+        let mut all = self.keys().await?;
+        all.retain(|key| key.origin() == origin || Some(key.id) == after);
+        let mut found = lists::after(all, after, |key| key.id, usize::MAX);
+        found.retain(|key| key.origin() == origin);
+        found.truncate(limit);
+        Ok(found)
     }
 
     async fn names_of_keys(&self, owner: UserId) -> Result<BTreeSet<String>, StoreError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use journeyman_core::ids::{KeyId, UserId};
-use journeyman_core::key::{ApiKey, KeyHash};
+use journeyman_core::key::{ApiKey, KeyHash, KeyOrigin};
 use journeyman_core::ports::{AuditEntry, AuditFilter, AuditLine, KeyStore, StoreError};
 use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
@@ -26,12 +26,19 @@ impl KeyStore for PostgresStore {
         Ok(found.iter().map(rows::key).collect::<Result<_, PgError>>()?)
     }
 
-    async fn keys_after(&self, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError> {
+    async fn keys_after(
+        &self,
+        origin: KeyOrigin,
+        after: Option<KeyId>,
+        limit: usize,
+    ) -> Result<Vec<ApiKey>, StoreError> {
         let text = "SELECT * FROM keys
-                    WHERE $1 = '' OR (created_at, id) < (SELECT created_at, id FROM keys WHERE id = $1)
+                    WHERE ($1 = '' OR (created_at, id) < (SELECT created_at, id FROM keys WHERE id = $1))
+                      AND (substr(coalesce(creator, ''), 1, 6) = 'trust_') = $3
                     ORDER BY created_at DESC, id DESC LIMIT $2";
         let after = after.map(|key| key.to_string()).unwrap_or_default();
-        let found = self.read(call!(text, after, i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let found = self.read(call!(text, after, limit, origin == KeyOrigin::Exchanged)).await?;
         Ok(found.iter().map(rows::key).collect::<Result<_, PgError>>()?)
     }
 

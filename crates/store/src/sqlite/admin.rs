@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project,
-    deleted_slack_workspace, deleted_template, deleted_trust, deleted_webhook,
+    AdminError, AdminRow, AdminState, Exchange, LiveKeys, Once, Subject, deleted_code_host, deleted_job,
+    deleted_project, deleted_slack_workspace, deleted_template, deleted_trust, deleted_webhook,
 };
 use journeyman_core::code_host::CodeHost;
 use journeyman_core::idempotency::{Claim, Remembered};
@@ -183,11 +183,19 @@ impl AdminTables for Tables<'_> {
                 let mut query = self.db.prepare_cached(keys)?;
                 state.keys = collect(&mut query.query([&id])?, |row| rows::key(row))?;
             }
-            Subject::Exchange(id) => {
-                let id = id.to_string();
+            Subject::Exchange(Exchange { trust, key, name, at }) => {
+                let id = trust.to_string();
                 state.trust = self.one("SELECT * FROM trusts WHERE id = ?1", [&id], |row| rows::trust(row))?;
                 let owner = "SELECT users.* FROM users JOIN trusts ON trusts.owner = users.id WHERE trusts.id = ?1";
                 state.user = self.one(owner, [&id], |row| rows::user(row))?;
+                let key = key.to_string();
+                state.key = self.one("SELECT * FROM keys WHERE id = ?1", [&key], |row| rows::key(row))?;
+                let live = "SELECT count(*), count(*) FILTER (WHERE name = ?3) FROM keys
+                            WHERE creator = ?1 AND revoked_at IS NULL AND id <> ?2 AND expires_at > ?4";
+                let count = |count: i64| usize::try_from(count).unwrap_or(usize::MAX);
+                let (all, of_subject) = (self.db.prepare_cached(live)?)
+                    .query_row(params![id, key, name, at.as_micros()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                state.live_keys = LiveKeys { all: count(all), of_subject: count(of_subject) };
             }
             Subject::SlackWorkspace(id, team) => {
                 state.slack = slack::by_id(self.db, *id)?;
@@ -483,8 +491,8 @@ impl Tables<'_> {
             "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at, creator,
                                owner, revoked_at, version, grants, old_hash, old_until)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
-             ON CONFLICT (id) DO UPDATE SET hash = ?2, prefix = ?4, revoked_at = ?12, version = ?13,
-                 old_hash = ?15, old_until = ?16",
+             ON CONFLICT (id) DO UPDATE SET hash = ?2, prefix = ?4, expires_at = ?7, revoked_at = ?12,
+                 version = ?13, old_hash = ?15, old_until = ?16",
             params![
                 key.id.to_string(),
                 key.hash.0,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use journeyman_core::ids::{KeyId, UserId};
-use journeyman_core::key::{ApiKey, KeyHash};
+use journeyman_core::key::{ApiKey, KeyHash, KeyOrigin};
 use journeyman_core::ports::{AuditEntry, AuditFilter, AuditLine, KeyStore, StoreError};
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -34,15 +34,22 @@ impl KeyStore for SqliteStore {
             .await
     }
 
-    async fn keys_after(&self, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError> {
+    async fn keys_after(
+        &self,
+        origin: KeyOrigin,
+        after: Option<KeyId>,
+        limit: usize,
+    ) -> Result<Vec<ApiKey>, StoreError> {
+        let exchanged = origin == KeyOrigin::Exchanged;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.readers
             .read(move |db| {
                 let text = "SELECT * FROM keys
-                            WHERE ?1 IS NULL OR (created_at, id) < (SELECT created_at, id FROM keys WHERE id = ?1)
+                            WHERE (?1 IS NULL OR (created_at, id) < (SELECT created_at, id FROM keys WHERE id = ?1))
+                              AND (substr(coalesce(creator, ''), 1, 6) = 'trust_') = ?3
                             ORDER BY created_at DESC, id DESC LIMIT ?2";
                 let mut query = db.prepare_cached(text)?;
-                let mut rows = query.query(params![after.map(|key| key.to_string()), limit])?;
+                let mut rows = query.query(params![after.map(|key| key.to_string()), limit, exchanged])?;
                 collect(&mut rows, |row| rows::key(row))
             })
             .await

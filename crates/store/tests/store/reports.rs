@@ -12,7 +12,7 @@ use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::label::{Attribute, Labels, Metadata};
 use journeyman_core::job::summary::{JobSummary, PlanProgress, STEP_WINDOW};
 use journeyman_core::job::{JobOptions, JobStatus};
-use journeyman_core::key::ApiKey;
+use journeyman_core::key::{ApiKey, KeyOrigin};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::model::price::day;
 use journeyman_core::ports::{
@@ -515,12 +515,29 @@ async fn keys_are_read_in_pages() {
         }
         let keys = fixture.store.keys().await.unwrap();
         assert_eq!(keys.len(), 3, "{name}");
-        assert_eq!(fixture.store.keys_after(None, 2).await.unwrap(), keys[..2], "{name}");
-        assert_eq!(fixture.store.keys_after(Some(keys[1].id), 2).await.unwrap(), keys[2..], "{name}");
+        assert_eq!(fixture.store.keys_after(KeyOrigin::Created, None, 2).await.unwrap(), keys[..2], "{name}");
+        assert_eq!(
+            fixture.store.keys_after(KeyOrigin::Created, Some(keys[1].id), 2).await.unwrap(),
+            keys[2..],
+            "{name}"
+        );
         assert_eq!(fixture.store.key(keys[1].id).await.unwrap().as_ref(), Some(&keys[1]), "{name}");
         let unknown = KeyId::from_uuid(Uuid::from_u128(99));
-        assert_eq!(fixture.store.keys_after(Some(unknown), 2).await.unwrap(), [], "{name}");
+        assert_eq!(fixture.store.keys_after(KeyOrigin::Created, Some(unknown), 2).await.unwrap(), [], "{name}");
         assert_eq!(fixture.store.key(unknown).await.unwrap(), None, "{name}");
+
+        let exchanged = ApiKey {
+            created_at: keys[1].created_at,
+            creator: Some(format!("trust_{}", "0".repeat(32))),
+            ..key(9, None, false)
+        };
+        fixture.store.create_key(exchanged.clone(), entry("oidc.exchanged", exchanged.created_at)).await.unwrap();
+        let created = fixture.store.keys_after(KeyOrigin::Created, None, 9).await.unwrap();
+        assert_eq!(created, keys, "{name}: exchanged keys are not among the others");
+        let found = fixture.store.keys_after(KeyOrigin::Exchanged, None, 9).await.unwrap();
+        assert_eq!(found, [exchanged.clone()], "{name}");
+        let after = fixture.store.keys_after(KeyOrigin::Exchanged, Some(exchanged.id), 9).await.unwrap();
+        assert_eq!(after, [], "{name}");
     }
 }
 

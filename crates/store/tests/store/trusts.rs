@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use journeyman_core::admin::{AdminError, AdminRefusal, AdminState, Precondition, Subject};
-use journeyman_core::ids::{TrustId, UserId};
-use journeyman_core::key::{ApiKey, NewKey, Scope};
+use journeyman_core::admin::{AdminError, AdminRefusal, AdminState, Exchange, Precondition, Subject};
+use journeyman_core::ids::{KeyId, TrustId, UserId};
+use journeyman_core::key::{ApiKey, KeyOrigin, NewKey, Scope};
 use journeyman_core::ports::{AuditEntry, DecideAdmin, Retention, Swept};
-use journeyman_core::trust::{KEY_LIFETIME, TokenClaims, Trust, TrustSettings, decide};
+use journeyman_core::trust::{KEY_LIFETIME, MAX_LIVE_KEYS_OF_SUBJECT, TokenClaims, Trust, TrustSettings, decide};
 use journeyman_core::user::decide::UserChanges;
 use journeyman_core::user::{Role, User};
 use journeyman_testkit::Seeds as _;
@@ -71,7 +71,13 @@ impl Fixture {
         self.administer_trust(Subject::Trust(id(number), String::new()), decide).await
     }
 
+    /// Exchanges a token that was not exchanged before.
     async fn exchange(&self, number: u128, version: u64) -> Result<ApiKey, AdminError> {
+        self.exchange_for(number, version, None).await
+    }
+
+    /// Exchanges the token of the key with this ID, or one that was not exchanged before.
+    async fn exchange_for(&self, number: u128, version: u64, known: Option<KeyId>) -> Result<ApiKey, AdminError> {
         let now = self.engine.now();
         let new = NewKey {
             name: "oidc".to_owned(),
@@ -82,10 +88,12 @@ impl Fixture {
         };
         let owner = self.store.trust(id(number)).await.unwrap().and_then(|trust| trust.owner);
         let (key, _) = new.make((&id(number).to_string(), owner), now, &*self.world).unwrap();
+        let key = ApiKey { id: known.unwrap_or(key.id), ..key };
         let (made, audit) = (key.clone(), self.line("oidc.exchanged"));
+        let subject = Exchange { trust: id(number), key: key.id, name: key.name.clone(), at: now };
         let decide =
             Box::new(move |state: &AdminState| decide::exchange(state, &token(), version, made.clone(), audit.clone()));
-        self.administer_trust(Subject::Exchange(id(number)), decide).await?;
+        self.administer_trust(Subject::Exchange(subject), decide).await?;
         Ok(key)
     }
 
@@ -164,6 +172,55 @@ async fn a_trust_gives_no_keys_after_its_owner_was_disabled() {
         assert!(fixture.is_revoked(&key).await, "{name}");
         let refused = fixture.exchange(1, 1).await.map(drop);
         assert_eq!(refused, Err(AdminError::Refused(AdminRefusal::TrustOwnerEnded)), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_exchanged_again_keeps_its_key_and_its_secret_before_ends() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.create_trust(fixture.new_trust(1, "one", None)).await.unwrap();
+        let first = fixture.exchange(1, 1).await.unwrap();
+        fixture.world.advance(Duration::from_secs(60));
+        let second = fixture.exchange_for(1, 1, Some(first.id)).await.unwrap();
+        let stored = fixture.store.key(first.id).await.unwrap().unwrap();
+        assert_eq!((stored.hash, stored.expires_at, stored.version), (second.hash, second.expires_at, 2), "{name}");
+        assert_eq!((stored.created_at, stored.old_secret), (first.created_at, None), "{name}");
+        assert_eq!(fixture.store.key_by_hash(first.hash).await.unwrap(), None, "{name}");
+        assert_eq!(fixture.store.keys().await.unwrap().len(), 1, "{name}");
+        let exchanges = |line: &journeyman_core::ports::AuditLine| line.entry.action == "oidc.exchanged";
+        let lines = fixture.store.audit(None, 10).await.unwrap();
+        assert_eq!(lines.iter().filter(|line| exchanges(line)).count(), 2, "{name}");
+
+        let (audit, subject) = (fixture.line("key.revoked"), Subject::Key(first.id));
+        let revoke =
+            move |state: &AdminState| journeyman_core::key::decide::revoke(state, &Precondition::None, audit.clone());
+        fixture.administer_trust(subject, Box::new(revoke)).await.unwrap();
+        let refused = fixture.exchange_for(1, 1, Some(first.id)).await.map(drop);
+        assert_eq!(refused, Err(AdminError::Refused(AdminRefusal::TokenKeyRevoked)), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_live_keys_of_a_subject_are_limited() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.create_trust(fixture.new_trust(1, "one", None)).await.unwrap();
+        fixture.create_trust(fixture.new_trust(2, "two", None)).await.unwrap();
+        let mut keys = Vec::new();
+        for _ in 0..MAX_LIVE_KEYS_OF_SUBJECT {
+            keys.push(fixture.exchange(1, 1).await.unwrap());
+        }
+        let refused = fixture.exchange(1, 1).await.map(drop);
+        let what = "the subject of this token";
+        let full = AdminRefusal::TooManyLiveKeys { what, most: MAX_LIVE_KEYS_OF_SUBJECT };
+        assert_eq!(refused, Err(AdminError::Refused(full)), "{name}");
+        fixture.exchange_for(1, 1, Some(keys[0].id)).await.unwrap();
+        fixture.exchange(2, 1).await.unwrap();
+        fixture.world.advance(KEY_LIFETIME);
+        fixture.exchange(1, 1).await.unwrap();
+        let listed = fixture.store.keys_after(KeyOrigin::Exchanged, None, 1000).await.unwrap();
+        assert_eq!(listed.len(), MAX_LIVE_KEYS_OF_SUBJECT + 2, "{name}");
     }
 }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::StoreError;
 use crate::ids::{KeyId, UserId};
-use crate::key::{ApiKey, KeyHash};
+use crate::key::{ApiKey, KeyHash, KeyOrigin};
 use crate::time::Timestamp;
 
 /// An entry of the audit log.
@@ -86,9 +86,14 @@ pub trait KeyStore: Send + Sync {
     /// Returns all keys, including revoked ones, newest first.
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError>;
 
-    /// Returns the keys after the key `after` in the list of all keys, newest first, at most `limit`. If there is no such
-    /// key, there are none after it.
-    async fn keys_after(&self, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError>;
+    /// Returns the keys of this origin after the key `after`, newest first, at most `limit`. If there is no such key,
+    /// there are none after it.
+    async fn keys_after(
+        &self,
+        origin: KeyOrigin,
+        after: Option<KeyId>,
+        limit: usize,
+    ) -> Result<Vec<ApiKey>, StoreError>;
 
     /// Returns the names of the keys of a user, including revoked ones, but without those that trusts have created.
     async fn names_of_keys(&self, owner: UserId) -> Result<BTreeSet<String>, StoreError>;

@@ -1,8 +1,8 @@
 //! The statements that lock and load what a decision needs.
 
 use journeyman_core::admin::{
-    AdminState, Subject, deleted_code_host, deleted_job, deleted_project, deleted_slack_workspace, deleted_template,
-    deleted_trust, deleted_webhook,
+    AdminState, Exchange, LiveKeys, Subject, deleted_code_host, deleted_job, deleted_project, deleted_slack_workspace,
+    deleted_template, deleted_trust, deleted_webhook,
 };
 use journeyman_core::epoch::Epoch;
 use journeyman_core::ids::{ProjectId, UserId};
@@ -140,12 +140,22 @@ pub(super) async fn load(
             call!("SELECT * FROM keys WHERE creator = $1 AND revoked_at IS NULL FOR UPDATE", id.to_string()),
             call!(DELETED, deleted_trust(*id)),
         ],
-        Subject::Exchange(id) => vec![
+        Subject::Exchange(Exchange { trust: id, key, name, at }) => vec![
             call!(USERS_SHARED_LOCK),
             call!("SELECT * FROM trusts WHERE id = $1 FOR UPDATE", id.to_string()),
             call!(
                 "SELECT users.* FROM users JOIN trusts ON trusts.owner = users.id WHERE trusts.id = $1",
                 id.to_string()
+            ),
+            // The lock on the trust also covers a key that does not exist yet.
+            call!("SELECT * FROM keys WHERE id = $1 FOR UPDATE", key.to_string()),
+            call!(
+                "SELECT count(*) AS all_live, count(*) FILTER (WHERE name = $3) AS of_subject FROM keys
+                 WHERE creator = $1 AND revoked_at IS NULL AND id <> $2 AND expires_at > $4",
+                id.to_string(),
+                key.to_string(),
+                name.clone(),
+                at.as_micros(),
             ),
         ],
         Subject::SlackWorkspace(id, team) => vec![
@@ -253,6 +263,12 @@ pub(super) async fn load(
         Subject::Exchange(_) => {
             state.trust = rows(0).first().map(rows::trust).transpose()?;
             state.user = rows(1).first().map(rows::user).transpose()?;
+            state.key = rows(2).first().map(rows::key).transpose()?;
+            let count = |name: &str| {
+                let count = rows(3).first().map(|row| row.try_get::<_, i64>(name)).transpose()?;
+                Ok::<_, PgError>(count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0))
+            };
+            state.live_keys = LiveKeys { all: count("all_live")?, of_subject: count("of_subject")? };
         }
         Subject::Link(..) => {
             state.link = rows(0).first().map(rows::link).transpose()?;

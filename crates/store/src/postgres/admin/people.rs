@@ -15,7 +15,7 @@ pub(super) fn put_key(key: &ApiKey) -> Result<Call, StoreError> {
         "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at, creator,
                            owner, revoked_at, version, grants, old_hash, old_until)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
-         ON CONFLICT (id) DO UPDATE SET hash = $2, prefix = $4, revoked_at = $12, version = $13,
+         ON CONFLICT (id) DO UPDATE SET hash = $2, prefix = $4, expires_at = $7, revoked_at = $12, version = $13,
                  old_hash = $15, old_until = $16",
         key.id.to_string(),
         key.hash.0.to_vec(),
