@@ -34,6 +34,19 @@ pub enum Received {
 }
 
 impl UseCases {
+    /// Checks a webhook of a code host before its body has arrived.
+    ///
+    /// # Errors
+    /// The webhook would be refused, whatever its body is.
+    pub async fn check_hook_head(
+        &self,
+        host: &CodeHostId,
+        project: Option<&ProjectId>,
+        hook: &RawHook,
+    ) -> Result<(), HookRefusal> {
+        self.parts().hooks.check_head(host, project, hook).await
+    }
+
     /// Stores a webhook of a code host. It is carried out later, also if this process ends now.
     ///
     /// # Errors

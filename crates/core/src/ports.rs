@@ -25,7 +25,7 @@ pub use base_comparison::{BaseComparisons, Effort, NotCompared, OpenedRepository
 pub use blobs::{Blob, BlobContent, BlobError, Blobs};
 pub use code_host::{
     CommitLine, DiffError, Diffs, GitBody, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, MAX_BRANCHES,
-    PullDetail, PullMerge, PullPages, PullPagesError,
+    PullDetail, PullMerge, PullPages, PullPagesError, beginning,
 };
 pub use connection::{ClientConnection, ConnectionMeter, ConnectionTotals};
 pub use duties::{DutyMeter, DutyTotals, PollTotals};

@@ -5,7 +5,7 @@
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
-use journeyman_app::{Error, RefusalKind};
+use journeyman_app::{Error, Exceeded, RefusalKind};
 use journeyman_core::admin::AdminRefusal;
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::ports::{PullPagesError, StoreError, UpdateError};
@@ -42,6 +42,9 @@ pub(crate) enum Failure {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The viewer, or all callers together, use as much as they may.
+    #[error(transparent)]
+    Limit(#[from] Exceeded),
     /// A template or another internal step failed.
     #[error("the page could not be rendered: {0}")]
     Render(String),
@@ -100,6 +103,7 @@ impl Failure {
                 StatusCode::CONFLICT
             }
             Self::Pulls(PullPagesError::NoBranch(_)) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Limit(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Pulls(PullPagesError::Failed(_)) | Self::Render(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }

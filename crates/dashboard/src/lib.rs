@@ -54,8 +54,9 @@ use std::sync::{Arc, LazyLock};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
-use journeyman_app::UseCases;
+use journeyman_app::{Class, Exceeded, Holder, Limiter, Permit, UseCases};
 use journeyman_core::agent::Agents;
+use journeyman_core::ids::UserId;
 use journeyman_core::model::ProviderInfo;
 use journeyman_core::ports::{Containing, Diffs, InstalledAgents, Passwords, PullPages, Seal, SignInProvider, Store};
 use journeyman_core::time::{Clock, IdGen};
@@ -96,6 +97,8 @@ pub struct Services {
     pub clock: Arc<dyn Clock>,
     /// The generator of tokens and IDs.
     pub ids: Arc<dyn IdGen>,
+    /// Limits the requests of a user for which git runs.
+    pub limiter: Limiter,
 }
 
 /// The operator's settings that pages need.
@@ -143,6 +146,16 @@ impl std::ops::Deref for Shared {
 
     fn deref(&self) -> &Parts {
         &self.0
+    }
+}
+
+impl Shared {
+    /// Waits for the permission to run git for a page of a user.
+    ///
+    /// # Errors
+    /// Too many other pages need git at the same time.
+    pub(crate) async fn may_run_git(&self, user: UserId) -> Result<Permit, Exceeded> {
+        self.services.limiter.wait_for(Class::Git, Holder::User(user)).await
     }
 }
 

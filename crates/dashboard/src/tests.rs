@@ -32,13 +32,13 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
-use journeyman_app::{Parts, UseCases};
+use journeyman_app::{Limiter, Limits, Parts, UseCases};
 use journeyman_core::agent::{AgentSpec, Agents};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::{JobId, Sha, UserId};
 use journeyman_core::job::Job;
 use journeyman_core::ports::{
-    AuditEntry, DiffError, Diffs, HostAdmin, KeyStore, Passwords, PasswordsFailed, PullPages, PullStore,
+    AuditEntry, DiffError, Diffs, GitBody, HostAdmin, KeyStore, Passwords, PasswordsFailed, PullPages, PullStore,
 };
 use journeyman_core::project::{KeepUpToDate, Project};
 use journeyman_core::pull::NewPull;
@@ -100,16 +100,20 @@ impl LogTail for EmptyTail {
 
 struct FakeDiffs;
 
+fn body(text: String) -> GitBody {
+    Box::pin(futures::stream::iter([Ok(text.into())]))
+}
+
 #[async_trait]
 impl Diffs for FakeDiffs {
-    async fn diff(&self, _: &Project, _: &Job) -> Result<Bytes, DiffError> {
-        Ok(Bytes::from_static(pulls::DIFF.as_bytes()))
+    async fn diff(&self, _: &Project, _: &Job) -> Result<GitBody, DiffError> {
+        Ok(body(pulls::DIFF.to_owned()))
     }
 
-    async fn diff_of_commits(&self, _: &Project, _: &Job, commits: &[Sha]) -> Result<Bytes, DiffError> {
+    async fn diff_of_commits(&self, _: &Project, _: &Job, commits: &[Sha]) -> Result<GitBody, DiffError> {
         let name: String = commits.iter().filter_map(|commit| commit.as_str().chars().next()).collect();
         let first = pulls::DIFF.replace("x.txt", &format!("{name}.txt"));
-        Ok(format!("{first}{}", pulls::SPACES).into())
+        Ok(body(format!("{first}{}", pulls::SPACES)))
     }
 
     async fn file(&self, _: &Project, _: &Job, commit: &Sha, path: &str) -> Result<Option<Bytes>, DiffError> {
@@ -231,6 +235,7 @@ fn fixture_with(
         seal: Arc::new(Sealer::new(MasterKey::new([7; 32]), world.clone())),
         clock: world.clone(),
         ids: world.clone(),
+        limiter: Limiter::new(Limits::default()),
     };
     let settings = Settings {
         public_url: "http://localhost:8080".to_owned(),

@@ -73,6 +73,18 @@ fn is_valid(kind: HostKind, secret: &SecretValue, hook: &RawHook) -> bool {
     }
 }
 
+/// Returns whether a webhook can be signed, as far as its headers say.
+fn may_be_signed(kind: HostKind, secret: &SecretValue, hook: &RawHook) -> bool {
+    let is_digest = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let has_digest = |name| hook.header(name).and_then(|value| value.strip_prefix("sha256=")).is_some_and(is_digest);
+    match kind {
+        HostKind::Github => has_digest("x-hub-signature-256"),
+        HostKind::Gitlab => gitlab::hooks::may_be_signed(secret, hook),
+        HostKind::Gitea | HostKind::Forgejo => gitea::hooks::has_signature(hook),
+        HostKind::Bitbucket | HostKind::BitbucketDataCenter => has_digest("x-hub-signature"),
+    }
+}
+
 fn envelope(kind: HostKind, hook: &RawHook) -> Result<Envelope, HookRefusal> {
     match kind {
         HostKind::Github => github::hooks::envelope(hook),
@@ -116,6 +128,22 @@ fn is_test(kind: HostKind, hook: &RawHook) -> bool {
 
 #[async_trait]
 impl Hooks for Finder {
+    async fn check_head(
+        &self,
+        host: &CodeHostId,
+        project: Option<&ProjectId>,
+        hook: &RawHook,
+    ) -> Result<(), HookRefusal> {
+        let (host, secret) = self.signer(host, project).await?;
+        if is_test(host.kind, hook) {
+            return Err(HookRefusal::Test);
+        }
+        if secret.0.is_empty() || !may_be_signed(host.kind, &secret, hook) {
+            return Err(HookRefusal::Signature);
+        }
+        envelope(host.kind, hook).map(drop)
+    }
+
     async fn verify(
         &self,
         host: &CodeHostId,

@@ -2,6 +2,7 @@
 
 mod credential;
 mod limits;
+mod pieces;
 mod piped;
 mod progress;
 mod settings;
@@ -30,6 +31,7 @@ use crate::route::Route;
 use credential::ServerCredential;
 use limits::Limits;
 
+pub use pieces::Pieces;
 pub use piped::Piped;
 pub use settings::write_program;
 

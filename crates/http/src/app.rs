@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
-use journeyman_app::UseCases;
+use journeyman_app::{Limiter, UseCases};
 use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
@@ -15,9 +15,9 @@ use journeyman_core::ports::{
     PullPages, Seal, SignInProvider, Store,
 };
 use journeyman_core::time::{Clock, IdGen, Timestamp};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::arrivals::{Arrivals, Shares};
 use crate::attempts::Attempts;
 use crate::metrics::{Metrics, Sources};
 use crate::readiness::Writes;
@@ -62,6 +62,8 @@ pub struct Services {
     pub connections: Option<Arc<dyn ConnectionMeter>>,
     /// The meter of the periodic duties, if this process has any.
     pub duties: Option<Arc<dyn DutyMeter>>,
+    /// Limits what callers use at the same time.
+    pub limiter: Limiter,
 }
 
 /// The settings of the interface, from the configuration of the process.
@@ -85,12 +87,12 @@ pub struct Settings {
     pub places: Vec<(String, String)>,
 }
 
-/// The maximum memory for request bodies that arrive at the same time, in KiB: 128 MiB.
-const BODIES_KIB: usize = 128 << 10;
+/// The memory for request bodies of callers with a key that arrive at the same time.
+const BODIES: Shares = Shares { bytes: 128 << 20, bytes_each: 32 << 20, bodies: 4096, bodies_each: 512 };
 
-/// The maximum memory for webhooks that arrive at the same time, in KiB: 64 MiB. It is separate, because anyone can send
-/// a webhook that turns out to be unsigned.
-const HOOKS_KIB: usize = 64 << 10;
+/// The memory for webhooks that arrive at the same time. It is separate, because anyone can send a webhook that turns out
+/// to be unsigned. The share of an address has room for a webhook of the maximum size.
+const HOOKS: Shares = Shares { bytes: 128 << 20, bytes_each: 32 << 20, bodies: 1024, bodies_each: 64 };
 
 impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
@@ -100,11 +102,12 @@ impl App {
             models: services.models.clone(),
             connections: services.connections.clone(),
             duties: services.duties.clone(),
+            limiter: services.limiter.clone(),
         };
         let metrics = Metrics::new(&settings.version, &sources);
         let cases = services.cases.clone();
         let (noted, exchanges) = (Mutex::default(), Attempts::default());
-        let (bodies, hooks) = (Semaphore::new(BODIES_KIB), Semaphore::new(HOOKS_KIB));
+        let (bodies, hooks) = (Arrivals::new(BODIES), Arrivals::new(HOOKS));
         let (writes, storage) = (Writes::default(), Storage::default());
         Self(Arc::new(Parts {
             services,
@@ -142,10 +145,10 @@ pub(crate) struct Parts {
     pub(crate) shutdown: CancellationToken,
     /// The use cases, as in [`Services::cases`].
     pub(crate) cases: UseCases,
-    /// The memory that is left for request bodies: one permit per KiB.
-    pub(crate) bodies: Semaphore,
-    /// The memory that is left for webhooks: one permit per KiB.
-    pub(crate) hooks: Semaphore,
+    /// The request bodies of callers with a key that are arriving.
+    pub(crate) bodies: Arrivals,
+    /// The webhooks, and the tokens for the exchange, that are arriving.
+    pub(crate) hooks: Arrivals,
     /// The keys whose use this process stored in the last minute, with the time of the use.
     pub(crate) noted: Mutex<HashMap<KeyId, Timestamp>>,
     /// The refused exchanges of tokens.

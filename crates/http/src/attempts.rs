@@ -62,7 +62,7 @@ fn is_running(begun: Timestamp, now: Timestamp) -> bool {
 }
 
 /// Masks an IPv6 address to its network of 64 bits, which its owner has as a whole.
-fn network(address: Option<IpAddr>) -> IpAddr {
+pub(crate) fn network(address: Option<IpAddr>) -> IpAddr {
     match address.map(|address| address.to_canonical()) {
         Some(IpAddr::V6(address)) => IpAddr::V6(Ipv6Addr::from(u128::from(address) >> 64 << 64)),
         Some(other) => other,

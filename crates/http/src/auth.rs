@@ -26,6 +26,7 @@ use self::credential::Schemes;
 use crate::app::App;
 use crate::caller::{Actor, Caller};
 use crate::error::{ApiError, ErrorCode};
+use crate::limits;
 
 /// Authenticates the requests to the interface under `/v2`.
 pub(crate) async fn of_the_interface(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -60,7 +61,9 @@ pub(crate) async fn of_pages(State(app): State<App>, request: Request, next: Nex
     let (mut parts, body) = request.into_parts();
     let from = address::of(&parts, &app.settings.trusted_proxies);
     parts.extensions.insert(ClientAddress(from));
-    next.run(Request::from_parts(parts, body)).await
+    let only_reads = parts.method.is_safe();
+    let response = next.run(Request::from_parts(parts, body)).await;
+    limits::counted(&app, limits::sender(from), only_reads, response)
 }
 
 /// Returns the address of the client of a request, as far as it is known.
@@ -91,8 +94,10 @@ async fn admit(app: &App, request: Request, next: Next, schemes: Schemes, needs:
     match caller(app, &parts, schemes, needs).await {
         Ok(caller) => {
             mark_connection(&parts, true);
+            let (holder, only_reads) = (limits::holder(&caller), parts.method.is_safe());
             parts.extensions.insert(caller);
-            next.run(Request::from_parts(parts, body)).await
+            let response = next.run(Request::from_parts(parts, body)).await;
+            limits::counted(app, holder, only_reads, response)
         }
         Err(error) => {
             let response = error.into_response();

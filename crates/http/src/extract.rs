@@ -5,36 +5,36 @@
 
 mod body;
 
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
-use journeyman_app::Idempotency;
+use journeyman_app::{Holder, Idempotency};
 use journeyman_core::idempotency::{Fingerprint, MAX_KEY_CHARS};
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::Job;
 use journeyman_core::ports::PullPagesError;
 use journeyman_core::project::Project;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::Span;
 use tracing::field::display;
 
 use crate::app::App;
+use crate::arrivals::{Arrival, BODY_TIME, GRACE};
 use crate::caller::{Caller, visible};
 use crate::error::{ApiError, ErrorCode};
+use crate::limits;
 use crate::page::LARGEST_NUMBER;
+
+pub(crate) use self::body::{length as declared_length, too_large};
 
 /// The maximum size of a request body in bytes, before and after decompression.
 pub(crate) const BODY_BYTES: usize = 1 << 20;
-
-/// The maximum time for a body to arrive.
-const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// A JSON body, and the decompressed bytes from which it was parsed.
 pub(crate) struct JsonBody<T> {
@@ -55,22 +55,31 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
 pub(crate) async fn json_bytes(request: Request, app: &App) -> Result<Bytes, ApiError> {
     body::check_type(&request)?;
     let coding = body::Coding::of(request.headers())?;
-    let declared = body::length(request.headers()).filter(|_| coding == body::Coding::Identity);
-    let _permit = reserve(&app.bodies, declared, BODY_BYTES)?;
-    coding.decode(read_body(request, BODY_BYTES).await?)
+    let sender = request.extensions().get::<Caller>().map_or(Holder::Address(None), limits::holder);
+    let (bytes, arrival) = app.bodies.read(request, BODY_BYTES, sender, BODY_TIME).await?;
+    decoded(coding, bytes, &arrival)
 }
 
-/// Reads and parses a JSON object of at most `most` bytes from an unknown sender. It uses the memory that is reserved for
+/// Decompresses a body, which can get any size up to the limit.
+fn decoded(coding: body::Coding, bytes: Bytes, arrival: &Arrival<'_>) -> Result<Bytes, ApiError> {
+    if coding != body::Coding::Identity {
+        arrival.grow(BODY_BYTES)?;
+    }
+    coding.decode(bytes)
+}
+
+/// Reads and parses a JSON object of at most `most` bytes from an unknown sender at an address. It uses the memory that is reserved for
 /// webhooks.
 pub(crate) async fn json_of_stranger<T: DeserializeOwned>(
     request: Request,
     app: &App,
     most: usize,
+    address: Option<IpAddr>,
 ) -> Result<T, ApiError> {
     body::check_type(&request)?;
     let coding = body::Coding::of(request.headers())?;
-    let (bytes, _permit) = read_reserving(request, most, &app.hooks).await?;
-    object(&coding.decode(bytes)?)
+    let (bytes, arrival) = app.hooks.read(request, most, limits::sender(address), GRACE).await?;
+    object(&decoded(coding, bytes, &arrival)?)
 }
 
 /// Fails unless a body is JSON.
@@ -100,73 +109,18 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
             return Ok(Self { value, bytes });
         }
         // A body without a type is refused like one with another type.
-        if !read_body(request, 0).await.is_ok_and(|bytes| bytes.is_empty()) {
+        if !is_empty(request).await {
             return Err(body::not_json());
         }
         Ok(Self { value: T::default(), bytes: Bytes::new() })
     }
 }
 
-/// Reads the body of a request, up to `most` bytes.
-pub(crate) async fn read_body(request: Request, most: usize) -> Result<Bytes, ApiError> {
-    // The length is checked before the body is read, so that a client that sent "Expect: 100-continue" gets the error
-    // instead of a request for its body.
-    if body::length(request.headers()).is_some_and(|length| length > most) {
-        return Err(body::too_large(most));
-    }
-    let body = Limited::new(request.into_body(), most);
-    let read = tokio::time::timeout(BODY_TIME, body.collect()).await.map_err(|_| too_slow())?;
-    Ok(read.map_err(|error| broken_body(&*error, most))?.to_bytes())
-}
-
-/// Reads the body of a request of an unknown sender, up to `most` bytes, and reserves memory for what has arrived. A
-/// sender who declares a large body and sends none takes no memory from others.
-pub(crate) async fn read_reserving(
-    request: Request,
-    most: usize,
-    memory: &Semaphore,
-) -> Result<(Bytes, SemaphorePermit<'_>), ApiError> {
-    if body::length(request.headers()).is_some_and(|length| length > most) {
-        return Err(body::too_large(most));
-    }
-    let mut permit = reserve(memory, Some(0), most)?;
-    let mut body = Limited::new(request.into_body(), most);
-    let mut bytes = BytesMut::new();
-    let read = async {
-        while let Some(frame) = body.frame().await {
-            let Ok(piece) = frame.map_err(|error| broken_body(&*error, most))?.into_data() else { continue };
-            // The first KiB is reserved.
-            let more = (bytes.len() + piece.len()) / 1024 - bytes.len() / 1024;
-            if more > 0 {
-                permit.merge(reserve(memory, Some(more * 1024), most)?);
-            }
-            bytes.extend_from_slice(&piece);
-        }
-        Ok::<_, ApiError>(())
-    };
-    tokio::time::timeout(BODY_TIME, read).await.map_err(|_| too_slow())??;
-    Ok((bytes.freeze(), permit))
-}
-
-fn too_slow() -> ApiError {
-    let text = format!("the body did not arrive within {} s", BODY_TIME.as_secs());
-    ApiError::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, text)
-}
-
-/// Reserves memory for the body of a request. If there is not enough left, the client must try again later.
-pub(crate) fn reserve(
-    memory: &Semaphore,
-    declared: Option<usize>,
-    most: usize,
-) -> Result<SemaphorePermit<'_>, ApiError> {
-    // A body without a length, or a compressed body, can have any size up to the limit.
-    let bytes = declared.unwrap_or(most).min(most);
-    let kib = u32::try_from(bytes.div_ceil(1024).max(1)).unwrap_or(u32::MAX);
-    let full = |_| {
-        tracing::warn!("a request was refused: the memory for request bodies is used up");
-        ApiError::away(ErrorCode::Overloaded, "the server is overloaded; nothing was stored, try again")
-    };
-    memory.try_acquire_many(kib).map_err(full)
+/// Returns whether a request has no body.
+async fn is_empty(request: Request) -> bool {
+    let body = Limited::new(request.into_body(), 0);
+    let read = tokio::time::timeout(BODY_TIME, body.collect()).await;
+    read.is_ok_and(|body| body.is_ok_and(|body| body.to_bytes().is_empty()))
 }
 
 /// Parses a body that must be a JSON object.
@@ -189,7 +143,7 @@ fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     Ok(value)
 }
 
-fn broken_body(error: &(dyn std::error::Error + 'static), most: usize) -> ApiError {
+pub(crate) fn broken_body(error: &(dyn std::error::Error + 'static), most: usize) -> ApiError {
     if error.is::<http_body_util::LengthLimitError>() {
         return body::too_large(most);
     }

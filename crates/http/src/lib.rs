@@ -21,6 +21,7 @@
 mod a2a;
 mod answer;
 mod app;
+mod arrivals;
 mod attempts;
 mod auth;
 mod caller;
@@ -28,6 +29,7 @@ mod conditional;
 mod document;
 mod error;
 mod extract;
+mod limits;
 mod mcp;
 mod metrics;
 mod openapi;

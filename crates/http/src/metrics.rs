@@ -2,6 +2,7 @@
 
 mod connections;
 mod duties;
+mod limits;
 mod models;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::http::Method;
+use journeyman_app::Limiter;
 use journeyman_core::hosted_storage::HostedStorage;
 use journeyman_core::outbox::Backlog;
 use journeyman_core::ports::{
@@ -28,6 +30,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use self::connections::ConnectionCounts;
 use self::duties::DutyCounts;
+use self::limits::LimitCounts;
 use self::models::ModelCounts;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -90,6 +93,8 @@ pub(crate) struct Sources {
     pub(crate) connections: Option<Arc<dyn ConnectionMeter>>,
     /// The meter of the periodic duties.
     pub(crate) duties: Option<Arc<dyn DutyMeter>>,
+    /// The limits of what callers use at the same time.
+    pub(crate) limiter: Limiter,
 }
 
 /// Counts that the store provides, and the free space of this machine.
@@ -229,6 +234,7 @@ impl Metrics {
         if let Some(connections) = &sources.connections {
             registry.register_collector(Box::new(ConnectionCounts(Arc::clone(connections))));
         }
+        registry.register_collector(Box::new(LimitCounts(sources.limiter.clone())));
         if let Some(duties) = &sources.duties {
             registry.register_collector(Box::new(DutyCounts(Arc::clone(duties))));
         }

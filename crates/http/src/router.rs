@@ -15,7 +15,7 @@ use crate::app::{App, Services, Settings};
 use crate::document::Document;
 use crate::origin::OurOrigins;
 use crate::tail::Tails;
-use crate::{a2a, answer, auth, mcp, origin, routes};
+use crate::{a2a, answer, auth, limits, mcp, origin, routes};
 
 /// Returns the router of a process that serves no clients: `/healthz`, `/readyz`, and `/metrics`.
 pub fn health_router(services: Services, settings: Settings, shutdown: CancellationToken) -> Router {
@@ -42,8 +42,9 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
     let document = Arc::new(Document::new(described.merge_from(described_open), app.settings.version.clone()));
     let Pages { router: pages, missing } = pages(&app, Arc::clone(&document));
     let api = api.route_layer(from_fn_with_state(app.clone(), auth::of_the_interface));
-    let mcp = mcp::routes(&app).route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
-    let a2a = a2a::routes().route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
+    let calls = || from_fn_with_state(app.clone(), limits::calls);
+    let mcp = mcp::routes(&app).route_layer(calls()).route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
+    let a2a = a2a::routes().route_layer(calls()).route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
     let git = routes::git::routes().route_layer(from_fn_with_state(app.clone(), auth::of_git));
     let pages = pages.route_layer(from_fn_with_state(app.clone(), auth::of_pages));
     let missing = missing.layer(from_fn_with_state(app.clone(), auth::of_pages));
@@ -81,7 +82,7 @@ fn compression() -> CompressionLayer<impl Predicate> {
 
 /// Returns the pages of the dashboard, and the documentation of the interface.
 fn pages(app: &App, document: Arc<Document>) -> Pages {
-    let Services { store, pulls, diffs, passwords, provider, seal, clock, ids, machine, installed, .. } =
+    let Services { store, pulls, diffs, passwords, provider, seal, clock, ids, machine, installed, limiter, .. } =
         app.services.clone();
     let services = journeyman_dashboard::Services {
         store,
@@ -96,6 +97,7 @@ fn pages(app: &App, document: Arc<Document>) -> Pages {
         seal,
         clock,
         ids,
+        limiter,
     };
     let Settings { public_url, agents, providers, version, places, create_per_hour, message_per_hour, .. } =
         app.settings.clone();

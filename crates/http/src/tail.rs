@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ids::JobId;
+use journeyman_core::job::event::LogEntry;
 use journeyman_dashboard::{LogTail, LogTails, Tail};
 use tokio::time::Instant;
 
@@ -11,6 +12,12 @@ use crate::app::App;
 
 /// The maximum number of entries per read from the store.
 const BATCH: usize = 200;
+
+/// The number of entries of the first read, whose size is not known.
+const FIRST_BATCH: usize = 20;
+
+/// The size in bytes of the entries that a read should return: they are in memory until the client has taken them.
+const BATCH_BYTES: usize = 256 << 10;
 
 /// The pause before the next read after a wake-up without new entries.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -37,6 +44,8 @@ pub(crate) struct Reader {
     app: App,
     job: JobId,
     after: u64,
+    /// The number of entries of the next read.
+    batch: usize,
     /// The time of the last [`Tail::Quiet`].
     quiet_at: Instant,
 }
@@ -44,7 +53,7 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) fn new(app: App, job: JobId, after: u64) -> Self {
         app.metrics.stream_opened();
-        Self { app, job, after, quiet_at: Instant::now() }
+        Self { app, job, after, batch: FIRST_BATCH, quiet_at: Instant::now() }
     }
 }
 
@@ -52,6 +61,12 @@ impl Drop for Reader {
     fn drop(&mut self) {
         self.app.metrics.stream_closed();
     }
+}
+
+/// Returns the number of entries to read next, if they are as large as these.
+fn next_batch(entries: &[LogEntry]) -> usize {
+    let bytes: usize = entries.iter().map(|entry| entry.data.to_string().len()).sum();
+    (BATCH_BYTES * entries.len() / bytes.max(1)).clamp(1, BATCH)
 }
 
 #[async_trait]
@@ -67,9 +82,10 @@ impl LogTail for Reader {
                 return Tail::Quiet;
             }
             let store = &self.app.services.store;
-            match store.log(self.job, self.after, BATCH).await {
+            match store.log(self.job, self.after, self.batch).await {
                 Ok(entries) if !entries.is_empty() => {
                     self.after = entries.last().map_or(self.after, |entry| entry.seq);
+                    self.batch = next_batch(&entries);
                     return Tail::News(entries);
                 }
                 // The wake-up brought no entries: the store polls, or the job was deleted and no other wake-up follows.

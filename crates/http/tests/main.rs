@@ -10,6 +10,7 @@ mod http {
     mod given;
     mod inbox;
     mod jobs;
+    mod limits;
     mod manage;
     mod mcp;
     mod misuse;

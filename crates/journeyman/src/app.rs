@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use axum::Router;
-use journeyman_app::{Parts, UseCases};
+use journeyman_app::{Limiter, Parts, UseCases};
 use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
@@ -380,6 +380,7 @@ impl App {
             models: self.worker.as_ref().map(|worker| worker.gateway.clone() as Arc<dyn ModelMeter>),
             connections: Some(connections),
             duties: Some(Arc::new(self.duties.clone())),
+            limiter: Limiter::new(self.settings.limits),
         };
         let settings = journeyman_http::Settings {
             public_url: self.public_url.clone(),

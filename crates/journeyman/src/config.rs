@@ -12,6 +12,7 @@ mod environment;
 mod example;
 mod file;
 mod layer;
+mod limits;
 mod models;
 mod number;
 mod oidc;

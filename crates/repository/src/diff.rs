@@ -1,14 +1,17 @@
 //! The changes of a job, read from the mirror of its repository.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream;
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
-use journeyman_core::ports::{Blobs, DiffError, Diffs, Forges};
+use journeyman_core::ports::{Blobs, DiffError, Diffs, Forges, GitBody};
 use journeyman_core::project::Project;
 use journeyman_git::GitError;
 
@@ -17,9 +20,6 @@ use crate::listing::Branches;
 use crate::mirror::known_branches;
 use crate::upstream::start_of_work;
 use crate::{Mirrors, Scratch, bundle};
-
-/// The maximum size of a diff in bytes.
-const MAX_BYTES: usize = 64 << 20;
 
 /// The maximum size in bytes of a file from which pages show more lines.
 const FILE_BYTES: usize = 4 << 20;
@@ -47,6 +47,11 @@ impl MirrorDiffs {
     pub fn new(forges: Arc<dyn Forges>, blobs: Arc<dyn Blobs>, mirrors: Arc<Mirrors>, data: &Path) -> Self {
         Self { forges, blobs, mirrors, scratch: Scratch::new(data) }
     }
+}
+
+/// Returns the diff of nothing.
+fn nothing() -> GitBody {
+    Box::pin(stream::empty())
 }
 
 fn unavailable(error: &dyn std::fmt::Display) -> DiffError {
@@ -82,10 +87,23 @@ impl MirrorDiffs {
         heads.remove(&name)
     }
 
-    async fn difference(&self, path: &Path, ends: &[&str]) -> Result<Bytes, DiffError> {
+    /// Returns a diff, once its first piece was read: until then, a failure is an error of the request.
+    async fn difference(&self, path: &Path, ends: &[&str]) -> Result<GitBody, DiffError> {
         let arguments = ["diff"].into_iter().chain(OPTIONS).chain(ends.iter().copied()).chain(["--"]);
-        let output = self.mirrors.git.at(path, arguments).stdout_bytes(MAX_BYTES).run().await;
-        output.map(|output| Bytes::from(output.stdout)).map_err(|error| unavailable(&error))
+        let mut pieces = self.mirrors.git.at(path, arguments).pieces().map_err(|error| unavailable(&error))?;
+        let Some(first) = pieces.next().await.map_err(|error| unavailable(&error))? else { return Ok(nothing()) };
+        let rest = stream::unfold(Some(pieces), |pieces| async move {
+            let mut pieces = pieces?;
+            match pieces.next().await {
+                Ok(Some(piece)) => Some((Ok(Bytes::from(piece)), Some(pieces))),
+                Ok(None) => None,
+                Err(error) => {
+                    tracing::warn!(%error, "a diff could not be read to its end");
+                    Some((Err(io::Error::other(error)), None))
+                }
+            }
+        });
+        Ok(Box::pin(stream::once(async { Ok(Bytes::from(first)) }).chain(rest)))
     }
 
     /// Returns the newest commit before these ones on the line of first parents that ends at `last`; `None` if they
@@ -102,8 +120,8 @@ impl MirrorDiffs {
 
 #[async_trait]
 impl Diffs for MirrorDiffs {
-    async fn diff(&self, project: &Project, job: &Job) -> Result<Bytes, DiffError> {
-        let Some(branch) = &job.branch else { return Ok(Bytes::new()) };
+    async fn diff(&self, project: &Project, job: &Job) -> Result<GitBody, DiffError> {
+        let Some(branch) = &job.branch else { return Ok(nothing()) };
         let (path, has_head) = self.mirror_with(project, job, &branch.head).await?;
         // Commits that are neither published nor in the blob store exist only on that machine.
         let head = if has_head { &branch.head } else { branch.pushed.as_ref().unwrap_or(&branch.base) };
@@ -113,8 +131,8 @@ impl Diffs for MirrorDiffs {
         self.difference(&path, &[&format!("{from}...{head}")]).await
     }
 
-    async fn diff_of_commits(&self, project: &Project, job: &Job, commits: &[Sha]) -> Result<Bytes, DiffError> {
-        let Some(last) = commits.last() else { return Ok(Bytes::new()) };
+    async fn diff_of_commits(&self, project: &Project, job: &Job, commits: &[Sha]) -> Result<GitBody, DiffError> {
+        let Some(last) = commits.last() else { return Ok(nothing()) };
         let (path, has_last) = self.mirror_with(project, job, last).await?;
         if !has_last {
             return Err(unavailable(&format_args!("the commit {last} is not in the repository")));

@@ -291,6 +291,10 @@ impl Discussion for FakeRepository {
 /// There is no code host, so every webhook is refused.
 #[async_trait]
 impl Hooks for FakeForges {
+    async fn check_head(&self, _: &CodeHostId, _: Option<&ProjectId>, _: &RawHook) -> Result<(), HookRefusal> {
+        Err(HookRefusal::NotFound)
+    }
+
     async fn verify(&self, _: &CodeHostId, _: Option<&ProjectId>, _: &RawHook) -> Result<VerifiedHook, HookRefusal> {
         Err(HookRefusal::NotFound)
     }

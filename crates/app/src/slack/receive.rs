@@ -5,7 +5,9 @@ use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::ports::{AuditEntry, HookRefusal, SignedRequest, SlackDelivery, StoreError};
 use journeyman_core::slack::decide::revoke_code;
 use journeyman_core::slack::route::{hide_code, is_used};
-use journeyman_core::slack::{MOST_BYTES, NewSlackEvent, SlackContent, SlackSecret, SlackSettings, SlackWorkspace};
+use journeyman_core::slack::{
+    MOST_BYTES, NewSlackEvent, SIGNATURE_WINDOW, SlackContent, SlackSecret, SlackSettings, SlackWorkspace,
+};
 use journeyman_core::user::TokenHash;
 
 use crate::UseCases;
@@ -24,6 +26,30 @@ pub enum SlackReceived {
 }
 
 impl UseCases {
+    /// Checks a request of Slack before its body has arrived: the workspace, its time, and the form of its signature.
+    ///
+    /// # Errors
+    /// The request would be refused, whatever its body is.
+    pub async fn check_slack_head(
+        &self,
+        id: SlackWorkspaceId,
+        timestamp: &str,
+        signature: &str,
+    ) -> Result<(), HookRefusal> {
+        let unavailable = |error: StoreError| HookRefusal::Unavailable(error.to_string());
+        let store = &self.parts().store;
+        store.slack_workspace(id).await.map_err(unavailable)?.ok_or(HookRefusal::NotFound)?;
+        let secrets = store.slack_secrets(id).await.map_err(unavailable)?;
+        if !secrets.contains_key(&SlackSecret::SigningSecret) {
+            return Err(HookRefusal::NoSecret);
+        }
+        let now = self.parts().engine.now().as_micros() / 1_000_000;
+        let is_now = timestamp.parse::<i64>().is_ok_and(|seconds| now.abs_diff(seconds) <= SIGNATURE_WINDOW.as_secs());
+        let digits = signature.strip_prefix("v0=").unwrap_or_default();
+        let is_digest = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_now && is_digest { Ok(()) } else { Err(HookRefusal::Signature) }
+    }
+
     /// Stores an event that Slack sends in an HTTP request. It is carried out later, also if this process ends now.
     ///
     /// # Errors

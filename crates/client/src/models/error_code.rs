@@ -51,6 +51,8 @@ open_enum! {
         TokenNotTrusted = "token_not_trusted",
         /// The keys of the token's issuer cannot be read at the moment.
         IssuerUnavailable = "issuer_unavailable",
+        /// The caller, or all callers together, use as much as they may at the same time.
+        LimitReached = "limit_reached",
         /// Too many tokens from this address were refused.
         TooManyAttempts = "too_many_attempts",
         /// This token was exchanged too often, or too many keys of its trust or its subject work.

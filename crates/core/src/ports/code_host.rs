@@ -1,5 +1,6 @@
 //! The pages and the git server of the built-in code host, and the changes of jobs.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 
 use async_trait::async_trait;
@@ -21,15 +22,16 @@ pub enum DiffError {
     Unavailable(String),
 }
 
-/// The changes of jobs.
+/// The changes of jobs. A diff is read from the repository as fast as the caller takes it; dropping it ends the reading,
+/// and a diff that cannot be read to its end ends with an error.
 #[async_trait]
 pub trait Diffs: Send + Sync {
     /// Returns the job's changes relative to its base, as a unified diff; empty if nothing has changed.
-    async fn diff(&self, project: &Project, job: &Job) -> Result<Bytes, DiffError>;
+    async fn diff(&self, project: &Project, job: &Job) -> Result<GitBody, DiffError>;
 
     /// Returns the changes of consecutive commits of the job, as a unified diff: from the state before the first one to
     /// the last one. The caller has checked that the commits belong to the job.
-    async fn diff_of_commits(&self, project: &Project, job: &Job, commits: &[Sha]) -> Result<Bytes, DiffError>;
+    async fn diff_of_commits(&self, project: &Project, job: &Job, commits: &[Sha]) -> Result<GitBody, DiffError>;
 
     /// Returns the content of a file in a commit of the job; `None` if the commit has no such file, or if the file is
     /// larger than pages show. The caller has checked that the commit belongs to the job.
@@ -38,6 +40,22 @@ pub trait Diffs: Send + Sync {
 
 /// An HTTP body as a stream of chunks.
 pub type GitBody = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
+
+/// Reads the beginning of a body, up to `most` bytes. The flag is true if there was more.
+///
+/// # Errors
+/// The body cannot be read.
+pub async fn beginning(mut body: GitBody, most: usize) -> std::io::Result<(Vec<u8>, bool)> {
+    let mut bytes = Vec::new();
+    while bytes.len() <= most {
+        match poll_fn(|cx| body.as_mut().poll_next(cx)).await {
+            Some(piece) => bytes.extend_from_slice(&piece?),
+            None => return Ok((bytes, false)),
+        }
+    }
+    bytes.truncate(most);
+    Ok((bytes, true))
+}
 
 /// An authenticated request of git's smart HTTP protocol, or of Git LFS.
 pub struct GitHttpRequest {

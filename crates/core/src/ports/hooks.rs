@@ -64,6 +64,18 @@ pub enum HookRefusal {
 /// Verifies and reads webhooks.
 #[async_trait]
 pub trait Hooks: Send + Sync {
+    /// Checks what is known before the body of a webhook has arrived: the code host, that it has a secret, and the
+    /// headers. `hook` has no body.
+    ///
+    /// # Errors
+    /// The webhook would be refused, whatever its body is.
+    async fn check_head(
+        &self,
+        host: &CodeHostId,
+        project: Option<&ProjectId>,
+        hook: &RawHook,
+    ) -> Result<(), HookRefusal>;
+
     /// Finds the code host, and verifies the signature with its secret, or with that of the project.
     ///
     /// # Errors

@@ -68,6 +68,7 @@ pub(super) async fn respond(at: &InProject, job: &Job, tip: Option<&Sha>, wanted
     };
     let page = async {
         let services = &at.shared.services;
+        let _permit = at.shared.may_run_git(at.viewer.user.id).await?;
         let content = services.diffs.file(&at.project, job, tip, &wanted.path).await;
         let content = content.map_err(|error| Failure::Render(error.to_string()))?;
         let content = content.ok_or(Failure::NotFound("file"))?;

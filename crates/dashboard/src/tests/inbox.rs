@@ -25,6 +25,10 @@ pub(super) struct Github;
 
 #[async_trait]
 impl Hooks for Github {
+    async fn check_head(&self, _: &CodeHostId, _: Option<&ProjectId>, _: &RawHook) -> Result<(), HookRefusal> {
+        Err(HookRefusal::NotFound)
+    }
+
     async fn verify(&self, _: &CodeHostId, _: Option<&ProjectId>, _: &RawHook) -> Result<VerifiedHook, HookRefusal> {
         Err(HookRefusal::NotFound)
     }

@@ -31,6 +31,12 @@ pub(crate) fn is_signed(secret: &SecretValue, hook: &RawHook) -> bool {
     signatures.filter(|known| !known.is_empty()).any(|known| crate::hooks::is_signed(secret, &body, known))
 }
 
+/// Returns whether a webhook has a header with a signature.
+pub(crate) fn has_signature(hook: &RawHook) -> bool {
+    let common = hook.header("x-hub-signature-256").and_then(|value| value.strip_prefix("sha256="));
+    [header(hook, "signature"), common].into_iter().flatten().any(|known| known.len() == 64)
+}
+
 /// Returns the delivery and the event of a webhook. The type of the event says more than its name.
 pub(crate) fn envelope(hook: &RawHook) -> Result<Envelope, HookRefusal> {
     let event = header(hook, "event-type").or_else(|| header(hook, "event"));

@@ -33,6 +33,13 @@ pub(crate) fn is_signed(secret: &SecretValue, hook: &RawHook) -> bool {
     is_signed || (signing.is_none() && has_token())
 }
 
+/// Returns whether a webhook can be signed, as far as its headers say: it has the token of the secret, or a signature.
+pub(crate) fn may_be_signed(secret: &SecretValue, hook: &RawHook) -> bool {
+    let has_signature = hook.header("webhook-signature").is_some_and(|text| text.contains("v1,"));
+    let has_token = || header(hook, "x-gitlab-token").is_some_and(|token| is_equal(token, &secret.0));
+    has_signature || (!secret.0.starts_with(SIGNING) && has_token())
+}
+
 /// Returns the signature of a webhook as the specification "Standard Webhooks" defines it. Its age does not matter: the
 /// signature covers the ID of the delivery, which the inbox accepts once. `None` without the headers
 /// that are signed too, and if the key is not in base64.

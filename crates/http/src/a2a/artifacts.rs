@@ -2,10 +2,12 @@
 
 use journeyman_core::job::Job;
 use journeyman_core::message::Message;
+use journeyman_core::ports::beginning;
 use serde_json::{Value, json};
 
 use super::Call;
 use super::wire::{Artifact, Content, Part};
+use crate::limits;
 use crate::mcp::text::{MAX_CHARS, NOTICE};
 
 /// The artifacts that a client asks for.
@@ -16,6 +18,10 @@ pub(super) enum Wanted {
     Stored,
     Everything,
 }
+
+/// The number of bytes that are read of a diff. It has more than [`MAX_CHARS`] characters, so that a longer diff is known
+/// to be cut off.
+const MOST_BYTES: usize = 4 * (MAX_CHARS + 1);
 
 /// Returns the artifacts of a task. There are none until the turn of its message has ended.
 pub(super) async fn of(call: &Call, message: &Message, job: &Job, wanted: Wanted) -> Vec<Artifact> {
@@ -71,9 +77,12 @@ fn result(message: &Message, job: &Job) -> Part {
 /// Returns the diff of a job; `None` if it has none, or if the repository cannot be read at the moment.
 async fn diff(call: &Call, job: &Job) -> Option<String> {
     let project = call.app.cases.known_project(&call.caller, &job.project).await.ok()?;
+    let permit = limits::git(&call.app, &call.caller).await;
+    let _permit = permit.inspect_err(|error| tracing::warn!(?error, job = %job.id, "a diff was left out")).ok()?;
     // The cause of a failure is in the log.
     let diff = crate::routes::diff::of(&call.app, &project, job).await.ok()?;
-    Some(String::from_utf8_lossy(&diff).into_owned()).filter(|diff| !diff.is_empty())
+    let (shown, _) = beginning(diff, MOST_BYTES).await.ok()?;
+    Some(String::from_utf8_lossy(&shown).into_owned()).filter(|diff| !diff.is_empty())
 }
 
 #[cfg(test)]

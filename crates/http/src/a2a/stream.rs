@@ -8,6 +8,7 @@ use axum::response::sse::{self, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures::Stream;
 use futures::stream::unfold;
+use journeyman_app::Permit;
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::Job;
 use journeyman_core::job::event::LogEntry;
@@ -21,12 +22,15 @@ use super::error::{Failure, Kind};
 use super::wire::{ArtifactUpdate, Part, StatusUpdate, StreamResponse, TaskRequest, TaskState, TaskStatus};
 use super::{Call, send, tasks};
 use crate::auth::still_valid;
+use crate::limits;
 use crate::tail::Reader;
 
 /// Sends a message, and streams its task.
 pub(super) async fn send(call: &Call, params: Value) -> Result<Response, Failure> {
+    // Before the message is stored, so that a refused request stores nothing.
+    let permit = limits::stream(&call.app, &call.caller).map_err(Failure::Http)?;
     let send::Stored { message, job, configuration } = send::store(call, params).await?;
-    begin(call, message, job, configuration.history_length).await
+    begin(call, message, job, configuration.history_length, permit).await
 }
 
 /// Streams a task that has not ended.
@@ -35,10 +39,17 @@ pub(super) async fn subscribe(call: &Call, request: TaskRequest) -> Result<Respo
     if message.status.is_final() {
         return Err(Failure::of(Kind::UnsupportedOperation, "the task has ended; get it with GetTask"));
     }
-    begin(call, message, job, None).await
+    let permit = limits::stream(&call.app, &call.caller).map_err(Failure::Http)?;
+    begin(call, message, job, None, permit).await
 }
 
-async fn begin(call: &Call, message: Message, job: Job, history_length: Option<u32>) -> Result<Response, Failure> {
+async fn begin(
+    call: &Call,
+    message: Message,
+    job: Job,
+    history_length: Option<u32>,
+    permit: Permit,
+) -> Result<Response, Failure> {
     // The message is read after the job, so the log has every later change after the job's last entry.
     let found = call.app.services.store.message(message.id).await?;
     let message = found.ok_or_else(Failure::task_not_found)?;
@@ -55,7 +66,7 @@ async fn begin(call: &Call, message: Message, job: Job, history_length: Option<u
         ready: VecDeque::from([first]),
         is_over: message.status.is_final(),
     };
-    let stream = Sse::new(events(follower));
+    let stream = Sse::new(limits::held_stream(Box::pin(events(follower)), permit));
     // Without this header, nginx buffers the stream.
     Ok(([("x-accel-buffering", "no"), (CACHE_CONTROL.as_str(), "no-store")], stream).into_response())
 }

@@ -86,6 +86,8 @@ codes! {
     TokenNotTrusted = "token_not_trusted" [403],
     /// The keys of the token's issuer cannot be read at the moment.
     IssuerUnavailable = "issuer_unavailable" [503],
+    /// The caller, or all callers together, use as much as they may at the same time.
+    LimitReached = "limit_reached" [429],
     /// Too many tokens from this address were refused.
     TooManyAttempts = "too_many_attempts" [429],
     /// This token was exchanged too often, or too many keys of its trust or its subject work.

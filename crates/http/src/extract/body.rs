@@ -76,12 +76,12 @@ fn limited(decoder: impl Read) -> std::io::Result<Vec<u8>> {
 }
 
 /// Returns the value of `Content-Length`, in bytes.
-pub(super) fn length(headers: &HeaderMap) -> Option<usize> {
+pub(crate) fn length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Returns the error for a body with more than `most` bytes.
-pub(super) fn too_large(most: usize) -> ApiError {
+pub(crate) fn too_large(most: usize) -> ApiError {
     let text = format!("the body has more than {most} bytes");
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::BodyTooLarge, text)
 }

@@ -21,6 +21,7 @@ use super::text::{MAX_CHARS, NOTICE, Untrusted, cursor};
 use super::{Call, Failure, tasks};
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::message_not_found;
+use crate::limits;
 use crate::page::{self, MOST};
 use crate::routes::jobs;
 use crate::wire;
@@ -460,8 +461,10 @@ async fn get_changes(call: &Call<'_>, arguments: Value) -> Result<CallToolRespon
         return Err(Failure::invalid("cursor: the job has changed since; begin without a cursor"));
     }
     let project = call.app.cases.known_project(&call.caller, &job.project).await?;
+    let _permit = limits::git(call.app, &call.caller).await?;
     let diff = crate::routes::diff::of(call.app, &project, &job).await?;
-    let diff = Untrusted::part(&String::from_utf8_lossy(&diff), &version, given.map_or(0, |(_, from)| from));
+    let diff = Untrusted::part_of(diff, &version, given.map_or(0, |(_, from)| from)).await;
+    let diff = diff.map_err(|error| ApiError::internal(&error))?;
     complete(&Changes { diff })
 }
 

@@ -1,5 +1,7 @@
 //! Texts that an agent wrote, or that come from a repository. They are untrusted input for the model that reads them.
 
+use futures::StreamExt as _;
+use journeyman_core::ports::GitBody;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -32,6 +34,54 @@ impl Untrusted {
         let next_cursor = rest.next().map(|_| format!("{version}:{}", from + MAX_CHARS));
         Self { notice: NOTICE, text: part, next_cursor }
     }
+
+    /// Returns the part of a body from the character `from`, like [`Untrusted::part`]. The body is read up to the end of
+    /// the part, and only the part is kept in memory. Bytes that are not UTF-8 become replacement characters.
+    ///
+    /// # Errors
+    /// The body cannot be read.
+    pub(super) async fn part_of(mut body: GitBody, version: &str, from: usize) -> std::io::Result<Self> {
+        let (mut part, mut passed, mut kept) = (String::new(), 0, 0);
+        let mut open: Vec<u8> = Vec::new();
+        loop {
+            let piece = body.next().await.transpose()?;
+            let is_end = piece.is_none();
+            open.extend_from_slice(&piece.unwrap_or_default());
+            let whole = if is_end { open.len() } else { whole_characters(&open) };
+            for character in String::from_utf8_lossy(&open[..whole]).chars() {
+                if passed < from {
+                    passed += 1;
+                } else if kept < MAX_CHARS {
+                    part.push(character);
+                    kept += 1;
+                } else {
+                    let next_cursor = Some(format!("{version}:{}", from + MAX_CHARS));
+                    return Ok(Self { notice: NOTICE, text: part, next_cursor });
+                }
+            }
+            open.drain(..whole);
+            if is_end {
+                return Ok(Self { notice: NOTICE, text: part, next_cursor: None });
+            }
+        }
+    }
+}
+
+/// Returns the number of bytes before a character that may continue in the next piece.
+fn whole_characters(bytes: &[u8]) -> usize {
+    let tail = bytes.len().saturating_sub(3);
+    let begins = bytes[tail..].iter().rposition(|byte| *byte >= 0xc0).map(|position| tail + position);
+    match begins {
+        Some(begins) => {
+            let length = match bytes[begins] {
+                0xf0.. => 4,
+                0xe0.. => 3,
+                _ => 2,
+            };
+            if begins + length > bytes.len() { begins } else { bytes.len() }
+        }
+        None => bytes.len(),
+    }
 }
 
 /// Reads a cursor: the version of the text, and the number of the first character.
@@ -43,6 +93,23 @@ pub(super) fn cursor(text: &str) -> Result<(&str, usize), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_part_of_a_body_is_that_of_its_whole_text_however_it_is_cut_into_pieces() {
+        let mut bytes = "aü€😀".repeat(MAX_CHARS / 3).into_bytes();
+        bytes.extend_from_slice(b"\xff\xf0\x9f end \xe2\x82");
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        for size in [1, 2, 3, 5, 7, 4096, bytes.len()] {
+            for from in [0, 17, MAX_CHARS, text.chars().count() - 3, text.chars().count() + 9] {
+                let pieces: Vec<_> = bytes.chunks(size).map(|piece| Ok(piece.to_vec().into())).collect();
+                let body: GitBody = Box::pin(futures::stream::iter(pieces));
+                let part = Untrusted::part_of(body, "v", from).await.unwrap();
+                assert_eq!(part, Untrusted::part(&text, "v", from), "pieces of {size} bytes, from {from}");
+            }
+        }
+        let broken: GitBody = Box::pin(futures::stream::iter([Err(std::io::Error::other("x"))]));
+        assert!(Untrusted::part_of(broken, "v", 0).await.is_err());
+    }
 
     #[test]
     fn a_long_text_comes_in_parts_of_whole_characters() {

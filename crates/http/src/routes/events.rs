@@ -21,12 +21,13 @@ use crate::app::App;
 use crate::auth::still_valid;
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{InJob, Parameters};
+use crate::limits;
 use crate::openapi::{JobPath, errors};
 use crate::page::LARGEST_NUMBER;
 use crate::tail::Reader;
 use crate::wire::event::{Event, EventPage};
 
-errors!(EventErrors: 400, 401, 403, 404, 410, 503);
+errors!(EventErrors: 400, 401, 403, 404, 410, 429, 503);
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -98,7 +99,8 @@ pub(crate) async fn stream(
 async fn begin(app: App, at: InJob, after: Option<u64>, headers: &HeaderMap) -> Result<Response, ApiError> {
     let after = bounded(last_event_id(headers)?.or(after))?;
     check(&at.load(&app).await?, after)?;
-    let stream = Sse::new(events(app, at, after));
+    let permit = limits::stream(&app, &at.at.caller)?;
+    let stream = Sse::new(limits::held_stream(Box::pin(events(app, at, after)), permit));
     // Without this header, nginx buffers the stream.
     Ok(([("x-accel-buffering", "no"), (CACHE_CONTROL.as_str(), "no-store")], stream).into_response())
 }

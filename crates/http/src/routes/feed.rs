@@ -25,12 +25,13 @@ use crate::auth::still_valid;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Authenticated, InProject, Parameters};
+use crate::limits;
 use crate::openapi::{ProjectPath, errors};
 use crate::page;
 use crate::wire::feed::{ProjectEvent, ProjectEventPage};
 
-errors!(ProjectErrors: 400, 401, 403, 404, 410, 503);
-errors!(AllErrors: 400, 401, 403, 410, 503);
+errors!(ProjectErrors: 400, 401, 403, 404, 410, 429, 503);
+errors!(AllErrors: 400, 401, 403, 410, 429, 503);
 
 /// The maximum number of events that a stream reads at a time.
 const BATCH: usize = 200;
@@ -185,6 +186,7 @@ async fn begin(
     };
     let projects = project.map(|project| vec![project]);
     let selection = FeedQuery { projects, kinds: kinds(&query.kinds)?, limit: BATCH, ..FeedQuery::default() };
+    let permit = limits::stream(&app, &caller)?;
     // The first read happens here, so that a cursor that has expired gets its own status.
     let seen = app.services.store.feed_version();
     let first = app.cases.feed(&caller, selection.clone(), after).await?;
@@ -194,7 +196,7 @@ async fn begin(
     let mut reader =
         Reader { app, caller, query: selection, after: first.next, seen, begins, has_more: false, read, quiet_at };
     reader.add(first);
-    let stream = Sse::new(events(reader));
+    let stream = Sse::new(limits::held_stream(Box::pin(events(reader)), permit));
     // Without this header, nginx buffers the stream.
     Ok(([("x-accel-buffering", "no"), (CACHE_CONTROL.as_str(), "no-store")], stream).into_response())
 }

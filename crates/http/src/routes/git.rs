@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::auth::may_push;
 use crate::caller::{Caller, visible};
 use crate::error::{ApiError, ErrorCode};
+use crate::limits;
 
 /// Returns the routes, which require the authentication layer [`crate::auth::of_git`].
 pub(crate) fn routes() -> Router<App> {
@@ -43,6 +44,11 @@ async fn serve(
         user: caller.name().to_owned(),
         body: Box::pin(body.into_data_stream().map_err(std::io::Error::other)),
     };
+    // Objects of Git LFS are files, for which git does not run.
+    let permit = match asked.path.starts_with(SERVER) {
+        true => None,
+        false => Some(limits::git(&app, &caller).await?),
+    };
     let served = match asked.path.starts_with(SERVER) {
         true => app.services.lfs.serve(&project, asked, may_push(&app, &caller)).await,
         false => app.services.git.serve(&project, asked).await,
@@ -53,7 +59,11 @@ async fn serve(
         }
         GitServerError::Failed(_) => ApiError::internal(&error),
     })?;
-    let mut response = Response::new(Body::from_stream(served.body));
+    let body = Body::from_stream(served.body);
+    let mut response = Response::new(match permit {
+        Some(permit) => limits::held(body, permit),
+        None => body,
+    });
     *response.status_mut() = StatusCode::from_u16(served.status).unwrap_or(StatusCode::BAD_GATEWAY);
     for (name, value) in served.headers {
         if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(&value)) {

@@ -1,14 +1,16 @@
 //! Webhooks of code hosts.
 //!
-//! A webhook has no API key: its signature is its credential. The answer says that the webhook is stored; what becomes
+//! A webhook has no API key: its signature is its credential. The body is read only if the code host is known and the
+//! headers can be those of a signed webhook, so that strangers use little. The answer says that the webhook is stored; what becomes
 //! of it shows in the inbox. The routes are not part of the OpenAPI document, because code hosts define the bodies.
 
 use axum::extract::{Path, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use journeyman_app::{Received, SlackReceived};
+use journeyman_app::{Holder, Received, SlackReceived};
 use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::inbox::MOST_BYTES;
@@ -17,9 +19,11 @@ use journeyman_core::slack;
 use serde_json::json;
 
 use crate::app::App;
-use crate::auth::mark_connection;
+use crate::arrivals::GRACE;
+use crate::auth::{client_address, mark_connection};
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::read_reserving;
+use crate::extract::{declared_length, too_large};
+use crate::limits;
 
 /// Returns the routes of webhooks: of a code host, of one project on it, and of a Slack workspace.
 pub(crate) fn routes() -> Router<App> {
@@ -38,8 +42,14 @@ async fn of_slack(State(app): State<App>, Path(id): Path<String>, request: Reque
     let (parts, body) = request.into_parts();
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let (timestamp, signature) = (header("x-slack-request-timestamp"), header("x-slack-signature"));
+    check_length(&parts, slack::MOST_BYTES)?;
+    match app.cases.check_slack_head(id, &timestamp, &signature).await {
+        Ok(()) => {}
+        Err(HookRefusal::NotFound) => return Err(unknown()),
+        Err(refusal) => return Err(refused(refusal)),
+    }
     let request = Request::from_parts(parts.clone(), body);
-    let (body, _permit) = read_reserving(request, slack::MOST_BYTES, &app.hooks).await?;
+    let (body, _arrival) = app.hooks.read(request, slack::MOST_BYTES, sender(&app, &parts), GRACE).await?;
     let signed = SignedRequest { timestamp, signature, body: body.into() };
     let received = app.cases.receive_slack(id, &signed).await;
     mark_connection(&parts, received.is_ok());
@@ -70,10 +80,17 @@ async fn receive(app: &App, host: &str, project: Option<&str>, request: Request)
     let host = host.parse().map_err(|_| refused(HookRefusal::NotFound))?;
     let project = project.map(str::parse).transpose().map_err(|_| refused(HookRefusal::NotFound))?;
     let (parts, body) = request.into_parts();
-    let headers = to_headers(&parts.headers);
+    check_length(&parts, MOST_BYTES)?;
+    let mut hook = RawHook { headers: to_headers(&parts.headers), body: Vec::new() };
+    match app.cases.check_hook_head(&host, project.as_ref(), &hook).await {
+        Ok(()) => {}
+        Err(HookRefusal::Test) => return Ok(Json(json!({ "status": "tested" })).into_response()),
+        Err(refusal) => return Err(refused(refusal)),
+    }
     let request = Request::from_parts(parts.clone(), body);
-    let (body, _permit) = read_reserving(request, MOST_BYTES, &app.hooks).await?;
-    let received = app.cases.receive_hook(&host, project.as_ref(), RawHook { headers, body: body.into() }).await;
+    let (body, _arrival) = app.hooks.read(request, MOST_BYTES, sender(app, &parts), GRACE).await?;
+    hook.body = body.into();
+    let received = app.cases.receive_hook(&host, project.as_ref(), hook).await;
     mark_connection(&parts, received.is_ok());
     let status = match received {
         Ok(Received::Stored) => "stored",
@@ -82,6 +99,18 @@ async fn receive(app: &App, host: &str, project: Option<&str>, request: Request)
         Err(refusal) => return Err(refused(refusal)),
     };
     Ok((StatusCode::ACCEPTED, Json(json!({ "status": status }))).into_response())
+}
+
+/// Refuses a webhook that declares more bytes than it may have.
+fn check_length(parts: &Parts, most: usize) -> Result<(), ApiError> {
+    match declared_length(&parts.headers) {
+        Some(length) if length > most => Err(too_large(most)),
+        _ => Ok(()),
+    }
+}
+
+fn sender(app: &App, parts: &Parts) -> Holder {
+    limits::sender(client_address(app, parts))
 }
 
 /// Returns the headers whose values are text. No code host sends others.

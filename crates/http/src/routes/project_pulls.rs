@@ -21,6 +21,7 @@ use super::pulls::{open_comparisons, open_pull};
 use crate::app::App;
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{InProject, InPull, JsonBody, OptionalBody, Parameters};
+use crate::limits;
 use crate::openapi::{ProjectPath, PullPath, errors};
 use crate::page;
 use crate::wire::pull::{MergePullRequest, OpenPullRequest, ProjectPull, ProjectPullList, PullRequestState};
@@ -29,9 +30,9 @@ use crate::wire::pull::{MergePullRequest, OpenPullRequest, ProjectPull, ProjectP
 const COMPARISON_TIME: Duration = Duration::from_secs(5);
 
 errors!(ListErrors: 400, 401, 403, 404, 503);
-errors!(OpenErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503, 504);
-errors!(GetErrors: 401, 403, 404, 422, 503);
-errors!(MergeErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503, 504);
+errors!(OpenErrors: 400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504);
+errors!(GetErrors: 401, 403, 404, 422, 429, 503);
+errors!(MergeErrors: 400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504);
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -111,6 +112,7 @@ pub(crate) async fn open(
 ) -> Result<(StatusCode, Json<ProjectPull>), ApiError> {
     let project = at.load(&app).await?;
     needed_name(&project)?;
+    let _permit = limits::git(&app, &at.caller).await?;
     let opened = app.cases.open_pull(&at.caller, &at.project, body.value.into()).await?;
     let status = if opened.is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(described(&app, &project, opened.pull, None, None).await?)))
@@ -125,6 +127,7 @@ pub(crate) async fn open(
 pub(crate) async fn get(State(app): State<App>, at: InPull) -> Result<Json<ProjectPull>, ApiError> {
     let project = at.at.load(&app).await?;
     needed_name(&project)?;
+    let _permit = limits::git(&app, &at.at.caller).await?;
     let detail = app.services.pulls.pull(&project, at.number).await?;
     let mergeable = (detail.pull.state == PullState::Open).then_some(detail.mergeable);
     let comparison = match local_pull(&detail.pull) {
@@ -150,6 +153,7 @@ pub(crate) async fn merge(
     let InPull { at: InProject { caller, project: id }, number } = &at;
     let project = at.at.load(&app).await?;
     let name = needed_name(&project)?;
+    let _permit = limits::git(&app, caller).await?;
     let merged = app.cases.merge_pull(caller, id, *number, body.value.method.into()).await;
     let pull = app.services.store.pull(name, *number).await?;
     match (merged, pull) {

@@ -144,7 +144,7 @@ pub(crate) async fn exchange(State(app): State<App>, request: Request) -> Result
     }
     let exchanged = async {
         let request = Request::from_parts(parts.clone(), body);
-        let given: ExchangeToken = json_of_stranger(request, &app, EXCHANGE_BYTES).await?;
+        let given: ExchangeToken = json_of_stranger(request, &app, EXCHANGE_BYTES, address).await?;
         let presented = Presented { token: &given.token, trust: given.trust.as_deref(), address };
         Ok::<_, ApiError>(app.cases.exchange_token(presented).await?)
     };

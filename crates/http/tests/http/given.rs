@@ -11,8 +11,9 @@ use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
 use futures::FutureExt;
+use futures::StreamExt as _;
 use http_body_util::BodyExt;
-use journeyman_app::{Deliverer, Parts, UseCases};
+use journeyman_app::{Deliverer, Limit, Limiter, Limits, Parts, UseCases};
 use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::{Sha, WorkerId};
@@ -25,8 +26,8 @@ use journeyman_core::model::price::Tokens;
 use journeyman_core::model::{Dialect, ProviderInfo};
 use journeyman_core::ports::{
     AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, DutyMeter, DutyTotals,
-    FreeSpace, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, LfsServer, ModelMeter,
-    ModelTotals, Passwords, PasswordsFailed, PollTotals, ProviderTotals, PullDetail, PullMerge, PullPages,
+    FreeSpace, GitBody, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, LfsServer,
+    ModelMeter, ModelTotals, Passwords, PasswordsFailed, PollTotals, ProviderTotals, PullDetail, PullMerge, PullPages,
     PullPagesError, SandboxError,
 };
 use journeyman_core::project::Project;
@@ -48,17 +49,28 @@ use uuid::Uuid;
 /// A fake of diffs, git and pull requests.
 struct FakeRepository;
 
+/// The limits of the service of a test, which are small enough to reach.
+fn limits() -> Limits {
+    let (wait, git) = (Duration::ZERO, Limit { all: 8, each: 2 });
+    let (streams, calls) = (Limit { all: 8, each: 3 }, Limit { all: 8, each: 3 });
+    Limits { git, streams, calls, memory: Limit { all: 1024, each: 150 }, wait }
+}
+
 #[async_trait]
 impl Diffs for FakeRepository {
-    async fn diff(&self, _: &Project, job: &Job) -> Result<Bytes, DiffError> {
+    async fn diff(&self, _: &Project, job: &Job) -> Result<GitBody, DiffError> {
         if job.title == "no diff" {
             return Err(DiffError::Unavailable("the repository is unavailable".into()));
         }
-        Ok(Bytes::from_static(b"--- a/x\n+++ b/x\n"))
+        let first = futures::stream::iter([Ok(Bytes::from_static(b"--- a/x\n+++ b/x\n"))]);
+        if job.title == "endless diff" {
+            return Ok(Box::pin(first.chain(futures::stream::repeat_with(|| Ok(Bytes::from_static(&[b'x'; 1024]))))));
+        }
+        Ok(Box::pin(first))
     }
 
-    async fn diff_of_commits(&self, _: &Project, _: &Job, _: &[Sha]) -> Result<Bytes, DiffError> {
-        Ok(Bytes::new())
+    async fn diff_of_commits(&self, _: &Project, _: &Job, _: &[Sha]) -> Result<GitBody, DiffError> {
+        Ok(Box::pin(futures::stream::empty()))
     }
 
     async fn file(&self, _: &Project, _: &Job, _: &Sha, _: &str) -> Result<Option<Bytes>, DiffError> {
@@ -338,6 +350,7 @@ pub(crate) async fn service() -> Service {
         models: Some(Arc::new(FakeMeter)),
         connections: Some(Arc::new(FakeMeter)),
         duties: Some(Arc::new(FakeMeter)),
+        limiter: Limiter::new(limits()),
     };
     let settings = Settings {
         public_url: "http://localhost:8080".into(),

@@ -15,7 +15,7 @@ enum Value {
     Sample(&'static str),
 }
 
-const VALUES: [(&str, Value); 59] = [
+const VALUES: [(&str, Value); 67] = [
     ("role", IsDefault(r#"["api", "worker"]"#)),
     ("data-dir", Sample(r#""/var/lib/journeyman""#)),
     ("database-url", Sample(r#""postgres://journeyman:PASSWORD@db.example.com/journeyman?sslmode=verify-full""#)),
@@ -37,6 +37,14 @@ const VALUES: [(&str, Value); 59] = [
     ("idle-timeout", IsDefault(r#""75s""#)),
     ("request-timeout", IsDefault(r#""1m""#)),
     ("write-timeout", IsDefault(r#""30s""#)),
+    ("max-git-requests", IsDefault("32")),
+    ("max-git-requests-per-key", IsDefault("8")),
+    ("max-streams", IsDefault("1024")),
+    ("max-streams-per-key", IsDefault("128")),
+    ("max-calls", IsDefault("256")),
+    ("max-calls-per-key", IsDefault("64")),
+    ("max-response-memory", IsDefault(r#""256MiB""#)),
+    ("max-response-memory-per-key", IsDefault(r#""64MiB""#)),
     ("workers", Sample("8")),
     ("lease", IsDefault(r#""30s""#)),
     ("outage-patience", IsDefault(r#""24h""#)),

@@ -118,6 +118,39 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TIME")]
     pub(crate) write_timeout: Option<Span>,
 
+    /// Maximum number of requests for which git runs at the same time, such as clones and diffs; more wait up to 30
+    /// seconds [default: 32]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
+    pub(crate) max_git_requests: Option<u32>,
+
+    /// Maximum number of such requests of one key or user [default: 8]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
+    pub(crate) max_git_requests_per_key: Option<u32>,
+
+    /// Maximum number of open event streams of clients with a key [default: 1024]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
+    pub(crate) max_streams: Option<u32>,
+
+    /// Maximum number of open event streams of one key [default: 128]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
+    pub(crate) max_streams_per_key: Option<u32>,
+
+    /// Maximum number of concurrent calls of the Model Context Protocol and of A2A [default: 256]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
+    pub(crate) max_calls: Option<u32>,
+
+    /// Maximum number of such calls of one key [default: 64]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
+    pub(crate) max_calls_per_key: Option<u32>,
+
+    /// Maximum memory of responses that clients have not read yet [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_response_memory: Option<Bytes>,
+
+    /// Maximum memory of such responses to one key, or to one address for pages [default: 64MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_response_memory_per_key: Option<Bytes>,
+
     /// Maximum number of concurrent runs [default: the number of processors]
     #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>)]
     pub(crate) workers: Option<usize>,
@@ -355,6 +388,14 @@ impl Layer {
             idle_timeout: self.idle_timeout.or(weaker.idle_timeout),
             request_timeout: self.request_timeout.or(weaker.request_timeout),
             write_timeout: self.write_timeout.or(weaker.write_timeout),
+            max_git_requests: self.max_git_requests.or(weaker.max_git_requests),
+            max_git_requests_per_key: self.max_git_requests_per_key.or(weaker.max_git_requests_per_key),
+            max_streams: self.max_streams.or(weaker.max_streams),
+            max_streams_per_key: self.max_streams_per_key.or(weaker.max_streams_per_key),
+            max_calls: self.max_calls.or(weaker.max_calls),
+            max_calls_per_key: self.max_calls_per_key.or(weaker.max_calls_per_key),
+            max_response_memory: self.max_response_memory.or(weaker.max_response_memory),
+            max_response_memory_per_key: self.max_response_memory_per_key.or(weaker.max_response_memory_per_key),
             workers: self.workers.or(weaker.workers),
             lease: self.lease.or(weaker.lease),
             outage_patience: self.outage_patience.or(weaker.outage_patience),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use ipnet::IpNet;
+use journeyman_app::Limits;
 use journeyman_core::agent::Agents;
 use journeyman_core::code_host::{CodeHost, HostSecrets};
 use journeyman_core::ports::Retention;
@@ -24,7 +25,7 @@ use super::environment::{MachineEnvironment, ProviderOptions, Proxies};
 use super::layer::{Layer, LogFormat, Role, SandboxKind};
 use super::models::{ModelTables, price_table};
 use super::otlp::OtlpSettings;
-use super::{agents, oidc, otlp};
+use super::{agents, limits, oidc, otlp};
 
 /// The settings of a process, with defaults applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub(crate) struct Settings {
     pub(super) public_url: Option<String>,
     pub(crate) trusted_proxies: Vec<IpNet>,
     pub(crate) connections: ConnectionSettings,
+    /// The limits of what callers use at the same time.
+    pub(crate) limits: Limits,
     pub(crate) workers: usize,
     pub(crate) lease: Duration,
     pub(crate) patience: Patience,
@@ -185,6 +188,7 @@ impl Settings {
         program: &Path,
     ) -> anyhow::Result<Self> {
         let (oidc, connections) = (oidc::provider(&layer)?, connections::resolve(&layer)?);
+        let limits = limits::resolve(&layer)?;
         let otlp = otlp::collector(&layer)?;
         let data_dir = data_dir(layer.data_dir, &machine)?;
         let listen = layer.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)));
@@ -256,6 +260,7 @@ impl Settings {
             public_url: layer.public_url.map(|url| public_url(&url)).transpose()?,
             trusted_proxies: layer.trusted_proxies.unwrap_or_default(),
             connections,
+            limits,
             workers,
             lease,
             patience,
@@ -501,7 +506,7 @@ mod tests {
     fn an_error_names_the_invalid_setting() {
         let role = Some(vec![Role::Worker]);
         let span = |text: &str| Some(text.parse().expect("a span"));
-        let cases: [(Layer, &str); 25] = [
+        let cases: [(Layer, &str); 28] = [
             (Layer { slack_api_url: Some("slack.com".into()), ..Layer::default() }, "slack-api-url"),
             (Layer { slack_api_url: Some("http://slack.com/api".into()), ..Layer::default() }, "slack-api-url"),
             (Layer { commits_email: Some("bot@a.example".into()), ..Layer::default() }, "commits-sign-key-file"),
@@ -511,6 +516,12 @@ mod tests {
             (Layer { idle_timeout: span("0s"), ..Layer::default() }, "idle-timeout"),
             (Layer { request_timeout: span("0s"), ..Layer::default() }, "request-timeout"),
             (Layer { write_timeout: span("0s"), ..Layer::default() }, "write-timeout"),
+            (Layer { max_git_requests: Some(0), ..Layer::default() }, "max-git-requests"),
+            (Layer { max_calls_per_key: Some(0), ..Layer::default() }, "max-calls-per-key"),
+            (
+                Layer { max_response_memory: Some(crate::config::bytes::Bytes(9)), ..Layer::default() },
+                "max-response-memory",
+            ),
             (Layer { sandbox_allow_degraded: Some(vec!["memroy".into()]), ..Layer::default() }, "memroy"),
             (Layer { sandbox_users: Some(0), ..Layer::default() }, "sandbox-users"),
             (Layer { workers: Some(0), ..Layer::default() }, "workers"),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::job::{JobState, JobStatus};
 use journeyman_core::message::{DeliveryMode, MessageStatus};
-use journeyman_core::ports::{Diffs, JobStore, PullPages};
+use journeyman_core::ports::{Diffs, JobStore, PullPages, beginning};
 use journeyman_core::project::Settings;
 use journeyman_core::pull::{MergeMethod, NewMerge, PullEnding, PullState};
 use journeyman_core::run::{ReasonCode, RunStatus};
@@ -47,12 +47,11 @@ async fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
     }
     let detail = harness.hosts.local().pull(&harness.project, 1).await.unwrap();
     assert_eq!((detail.commits.len(), detail.pull.title.as_str()), (2, "Add a page"));
-    let diff = harness.diffs.diff(&harness.project, &job).await.unwrap();
-    let diff = String::from_utf8(diff.to_vec()).unwrap();
+    let read = async |body| String::from_utf8(beginning(body, usize::MAX - 1).await.unwrap().0).unwrap();
+    let diff = read(harness.diffs.diff(&harness.project, &job).await.unwrap()).await;
     assert!(diff.ends_with("+<h1>Shop</h1>\n+<p>Open</p>\n"), "{diff}");
     for (message, lines) in messages.iter().zip(["+<h1>Shop</h1>\n", " <h1>Shop</h1>\n+<p>Open</p>\n"]) {
-        let diff = harness.diffs.diff_of_commits(&harness.project, &job, &message.commits).await.unwrap();
-        let diff = String::from_utf8(diff.to_vec()).unwrap();
+        let diff = read(harness.diffs.diff_of_commits(&harness.project, &job, &message.commits).await.unwrap()).await;
         assert!(diff.ends_with(lines), "the changes of one message: {diff}");
     }
     let first = &messages[0].commits[0];

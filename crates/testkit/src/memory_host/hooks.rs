@@ -36,6 +36,15 @@ impl MemoryHost {
 
 #[async_trait]
 impl Hooks for MemoryHost {
+    async fn check_head(
+        &self,
+        host: &CodeHostId,
+        project: Option<&ProjectId>,
+        hook: &RawHook,
+    ) -> Result<(), HookRefusal> {
+        self.verify(host, project, hook).await.map(drop)
+    }
+
     async fn verify(
         &self,
         host: &CodeHostId,

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::body::Bytes;
 use axum::extract::{Query, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::ports::beginning;
 
 use super::InJob;
 use super::head::{self, Parts};
@@ -87,16 +87,21 @@ async fn part(shared: &Shared, at: &InJob, query: Option<&str>) -> Result<(Part,
 }
 
 /// Reads the diff of the part that a query selects.
-pub(super) async fn read(shared: &Shared, at: &InJob, query: Option<&str>) -> Result<(Part, Nav, Bytes), Failure> {
+pub(super) async fn read(shared: &Shared, at: &InJob, query: Option<&str>) -> Result<(Part, Nav, Cut), Failure> {
     let (part, nav) = part(shared, at, query).await?;
+    let _permit = shared.may_run_git(at.viewer.user.id).await?;
     let diffs = &shared.services.diffs;
     let diff = match part.commits() {
         [] => diffs.diff(&at.project, &at.job).await,
         commits => diffs.diff_of_commits(&at.project, &at.job, commits).await,
     };
     let diff = diff.map_err(|error| Failure::Render(error.to_string()))?;
+    let diff = beginning(diff, MAX_DIFF_BYTES).await.map_err(|error| Failure::Render(error.to_string()))?;
     Ok((part, nav, diff))
 }
+
+/// The beginning of a diff, and whether there is more of it.
+type Cut = (Vec<u8>, bool);
 
 /// Renders the page again after comments were refused.
 pub(super) async fn refused(shared: &Shared, at: &Arc<InJob>, query: Option<&str>, refused: Refused) -> Page {
@@ -124,17 +129,16 @@ async fn page(
 fn render(
     at: &InJob,
     parts: Parts,
-    diff: &[u8],
+    (diff, is_cut): &Cut,
     nav: Nav,
     (appearance, selected, refused): (Appearance, Option<PageLine>, Option<Refused>),
     highlighter: &Highlighter,
 ) -> askama::Result<String> {
-    let is_cut = diff.len() > MAX_DIFF_BYTES;
-    let text = String::from_utf8_lossy(&diff[..diff.len().min(MAX_DIFF_BYTES)]);
+    let text = String::from_utf8_lossy(diff);
     let part = nav.part.clone();
     let line = refused.as_ref().and_then(|refused| refused.line.as_ref());
     let kept: Vec<LineKey> = line.map(|(key, _)| key.clone()).into_iter().collect();
-    let diff = DiffShown::new(&text, is_cut, appearance, &kept, highlighter, &mut Budget::page());
+    let diff = DiffShown::new(&text, *is_cut, appearance, &kept, highlighter, &mut Budget::page());
     let mut diff = diff.placed(nav);
     diff.takes_comments = takes_comments(at);
     let mut error = refused.as_ref().map(|refused| refused.error.clone());

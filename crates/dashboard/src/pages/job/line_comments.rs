@@ -16,7 +16,7 @@ use crate::diff::{LineKey, place_of};
 use crate::failure::{Failure, Page, refusal};
 use crate::fields::Fields;
 use crate::pages::line_form::{appearance, key, key_of, no_line};
-use crate::pages::part::{MAX_DIFF_BYTES, Part};
+use crate::pages::part::Part;
 
 /// Comments that were refused.
 pub(super) struct Refused {
@@ -47,7 +47,7 @@ async fn send_page(shared: &Shared, at: &Arc<InJob>, fields: &Fields) -> Page {
     let comments = comments(fields)?;
     let (part, _, diff) = changes::read(shared, at, Some(&query)).await?;
     let single = comments.first().filter(|_| fields.all("comment").is_empty()).cloned();
-    let done = match places(&diff, comments) {
+    let done = match places(&diff.0, comments) {
         Ok(comments) => {
             let subject = match &part {
                 Part::All => "the changes of this job".to_owned(),
@@ -87,7 +87,7 @@ fn comments(fields: &Fields) -> Result<Vec<(LineKey, String)>, Failure> {
 
 /// Finds the lines of comments in the diff.
 fn places(diff: &[u8], comments: Vec<(LineKey, String)>) -> Result<Vec<(LinePlace, String)>, Error> {
-    let text = String::from_utf8_lossy(&diff[..diff.len().min(MAX_DIFF_BYTES)]);
+    let text = String::from_utf8_lossy(diff);
     let place = |(key, body): (LineKey, String)| {
         let LineKey { path, line, .. } = &key;
         let missing = format!("line {line} of {path} is no longer part of the changes; choose the line again");

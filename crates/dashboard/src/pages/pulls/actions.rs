@@ -59,7 +59,10 @@ fn addressed(body: &str, is_for_agent: bool) -> String {
 pub(super) async fn update(State(shared): State<Shared>, target: Target, fields: Fields) -> Response {
     let page = async {
         target.needs_write()?;
-        let detail = shared.services.pulls.pull(&target.project, target.number).await?;
+        let detail = {
+            let _permit = shared.may_run_git(target.viewer.user.id).await?;
+            shared.services.pulls.pull(&target.project, target.number).await?
+        };
         let job = target.cases().job_of_pull(&target.caller(), &target.project.id, &detail.pull).await?;
         let job = job.ok_or(Failure::NotFound("job"))?;
         let prompt = base_comparison::request(&detail.pull.base, &detail.conflicts);
@@ -77,7 +80,10 @@ pub(super) async fn line(State(shared): State<Shared>, target: Target, fields: F
     let page = async {
         target.needs_write()?;
         let key = key(&fields)?;
-        let detail = shared.services.pulls.pull(&target.project, target.number).await?;
+        let detail = {
+            let _permit = shared.may_run_git(target.viewer.user.id).await?;
+            shared.services.pulls.pull(&target.project, target.number).await?
+        };
         let place: Option<LinePlace> = place_of(&detail.diff, key.clone());
         let body = fields.text("body");
         let done = match place {

@@ -8,6 +8,7 @@ use axum::extract::{Query, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use journeyman_core::ids::Sha;
+use journeyman_core::ports::beginning;
 
 use super::bar::Bar;
 use super::comments::Renderer;
@@ -112,11 +113,12 @@ async fn page(shared: &Shared, target: &Arc<Target>, query: Option<&str>, refuse
     };
     if is_part {
         let job = read.job.as_ref().ok_or(Failure::NotFound("commit"))?;
+        let _permit = shared.may_run_git(target.viewer.user.id).await?;
         let diff = shared.services.diffs.diff_of_commits(&target.project, job, part.commits()).await;
         let diff = diff.map_err(|error| Failure::Render(error.to_string()))?;
-        let shown = &diff[..diff.len().min(MAX_DIFF_BYTES)];
-        read.detail.diff = String::from_utf8_lossy(shown).into_owned();
-        read.detail.diff_cut = shown.len() < diff.len();
+        let shown = beginning(diff, MAX_DIFF_BYTES).await.map_err(|error| Failure::Render(error.to_string()))?;
+        read.detail.diff = String::from_utf8_lossy(&shown.0).into_owned();
+        read.detail.diff_cut = shown.1;
     }
     let takes_comments = target.viewer.can_write() && !is_part;
     let selected = PageLine::of_query(query).filter(|_| takes_comments);

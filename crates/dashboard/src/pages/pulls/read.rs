@@ -40,7 +40,10 @@ pub(super) struct Read {
 
 impl Read {
     pub(super) async fn of(shared: &Shared, target: &Target) -> Result<Self, Failure> {
-        let detail = shared.services.pulls.pull(&target.project, target.number).await?;
+        let detail = {
+            let _permit = shared.may_run_git(target.viewer.user.id).await?;
+            shared.services.pulls.pull(&target.project, target.number).await?
+        };
         let comments = target.cases().comments_of_pull(&target.caller(), &detail.pull).await?;
         let job = target.cases().job_of_pull(&target.caller(), &target.project.id, &detail.pull).await?;
         let messages = match &job {
