@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 /// The number of waiting requests of a caller, as a multiple of the caller's limit.
-const WAITING: u32 = 8;
+const WAITING: u32 = 32;
 
 /// What is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -95,7 +95,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            git: Limit { all: 32, each: 8 },
+            git: Limit { all: 32, each: 6 },
             streams: Limit { all: 1024, each: 128 },
             calls: Limit { all: 256, each: 64 },
             memory: Limit { all: 256 << 10, each: 64 << 10 },

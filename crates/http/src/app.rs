@@ -92,7 +92,7 @@ const BODIES: Shares = Shares { bytes: 128 << 20, bytes_each: 32 << 20, bodies: 
 
 /// The memory for webhooks that arrive at the same time. It is separate, because anyone can send a webhook that turns out
 /// to be unsigned. The share of an address has room for a webhook of the maximum size.
-const HOOKS: Shares = Shares { bytes: 128 << 20, bytes_each: 32 << 20, bodies: 1024, bodies_each: 64 };
+const HOOKS: Shares = Shares { bytes: 64 << 20, bytes_each: 32 << 20, bodies: 1024, bodies_each: 64 };
 
 impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {

@@ -2,8 +2,8 @@
 //!
 //! Senders that send slowly, or that declare a large body and send none of it, must not keep others from being served.
 //! Therefore memory counts only for bytes that have arrived. When there is none left, an unfinished body makes room: one
-//! that has taken long, or else one of the sender that uses the most. A small body that arrives quickly, such as a signed
-//! webhook, always fits.
+//! that has taken long, or else one of the sender that uses the most. A sender that uses its whole share makes room for
+//! its own newer bodies. So a small body that arrives quickly, such as a signed webhook, always fits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::extract::Request;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use journeyman_app::Holder;
 use tokio::sync::oneshot;
@@ -107,7 +107,7 @@ impl Arrivals {
         let (arrival, mut ended) = self.begin(sender)?;
         let begun = Instant::now();
         let mut body = Limited::new(request.into_body(), most);
-        let mut bytes = BytesMut::new();
+        let mut bytes: Vec<u8> = Vec::new();
         loop {
             let earned = Duration::from_secs(bytes.len() as u64 / LEAST_RATE);
             let until = begun + (grace + earned).min(BODY_TIME);
@@ -119,19 +119,23 @@ impl Arrivals {
             let Some(frame) = frame else { break };
             let Ok(piece) = frame.map_err(|error| broken_body(&*error, most))?.into_data() else { continue };
             arrival.grow(piece.len())?;
+            if bytes.capacity() - bytes.len() < piece.len() {
+                // A vector would double its memory.
+                bytes.reserve_exact(piece.len().max(bytes.len() / 4));
+            }
             bytes.extend_from_slice(&piece);
         }
         arrival.complete();
-        Ok((bytes.freeze(), arrival))
+        Ok((bytes.into(), arrival))
     }
 
     /// Begins a body, and returns what tells that it must end.
     fn begin(&self, sender: Holder) -> Result<(Arrival<'_>, oneshot::Receiver<()>), ApiError> {
         let mut table = self.table();
-        let own = table.share(sender);
-        if own.bodies >= self.shares.bodies_each {
+        if table.share(sender).bodies >= self.shares.bodies_each && !table.end_own(sender, None) {
             return Err(own_share(&format!("{} bodies of requests", self.shares.bodies_each)));
         }
+        let own = table.share(sender);
         let then = Share { bodies: own.bodies + 1, ..own };
         if table.bodies.len() >= self.shares.bodies && !table.make_room(then, None) {
             return Err(overloaded());
@@ -175,11 +179,26 @@ impl Table {
             shares.filter(|(share, _)| *share == most).map(|(_, id)| id).min()
         };
         let Some(id) = slow.or_else(largest) else { return false };
+        self.end(id);
+        true
+    }
+
+    /// Ends the oldest unfinished body of a sender, other than `except`, to make room for a newer one of the same sender.
+    /// Returns `false` if there is none.
+    fn end_own(&mut self, sender: Holder, except: Option<u64>) -> bool {
+        let counts = |body: &Arriving| body.end.is_some() && (body.bytes > 0 || except.is_none());
+        let oldest =
+            self.bodies.iter().find(|(id, body)| body.sender == sender && Some(**id) != except && counts(body));
+        let Some(id) = oldest.map(|(id, _)| *id) else { return false };
+        self.end(id);
+        true
+    }
+
+    fn end(&mut self, id: u64) {
         if let Some(end) = self.remove(id).and_then(|body| body.end) {
             // Its reader may have ended already.
             let _ = end.send(());
         }
-        true
     }
 
     fn remove(&mut self, id: u64) -> Option<Arriving> {
@@ -205,7 +224,10 @@ impl Arrival<'_> {
         let shares = self.arrivals.shares;
         let mut table = self.arrivals.table();
         let Some(sender) = table.bodies.get(&self.id).map(|body| body.sender) else { return Err(overloaded()) };
-        if table.share(sender).bytes + more > shares.bytes_each {
+        while table.share(sender).bytes + more > shares.bytes_each {
+            if table.end_own(sender, Some(self.id)) {
+                continue;
+            }
             return Err(own_share(&format!("{} MiB of bodies of requests", shares.bytes_each >> 20)));
         }
         while table.bytes + more > shares.bytes {
@@ -286,11 +308,20 @@ mod tests {
         let (first, _) = arrivals.begin(sender(1)).unwrap();
         first.grow(60).unwrap();
         assert_eq!(refused(first.grow(1)), 429);
-        let others = [arrivals.begin(sender(1)).unwrap(), arrivals.begin(sender(1)).unwrap()];
-        assert_eq!(refused(arrivals.begin(sender(1))), 429);
+        let mut others = [arrivals.begin(sender(1)).unwrap(), arrivals.begin(sender(1)).unwrap()];
+        others[0].0.grow(1).unwrap();
+        assert_eq!(refused(first.grow(1)), 503, "it made room for a newer one of the same sender");
+        let (first, _first_ended) = arrivals.begin(sender(1)).unwrap();
+        first.complete();
+        let newest = arrivals.begin(sender(1)).unwrap();
+        assert!(others[0].1.try_recv().is_ok() && others[1].1.try_recv().is_err(), "the oldest makes room");
+        for (other, _) in [&others[1], &newest] {
+            other.complete();
+        }
+        assert_eq!(refused(arrivals.begin(sender(1))), 429, "complete bodies make no room");
         let (second, _) = arrivals.begin(sender(2)).unwrap();
         second.grow(40).unwrap();
-        drop((first, others, second));
+        drop((first, others, newest, second));
         assert!(arrivals.table().senders.is_empty() && arrivals.table().bytes == 0);
     }
 

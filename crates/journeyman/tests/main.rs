@@ -45,6 +45,7 @@ pub(crate) mod program {
     mod left_out;
     mod leftovers;
     mod lfs;
+    mod limits;
     mod machines;
     mod mcp;
     pub(crate) mod models;

@@ -113,6 +113,10 @@ fn metadata(marker: &str) -> Value {
 
 #[async_trait]
 impl Slack for Client {
+    fn may_be_signed(&self, timestamp: &str, signature: &str, now: Timestamp) -> bool {
+        sign::may_be_signed(timestamp, signature, now)
+    }
+
     fn is_signed(&self, secret: &SecretValue, request: &SignedRequest, now: Timestamp) -> bool {
         sign::is_signed(secret, request, now)
     }

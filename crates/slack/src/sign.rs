@@ -9,11 +9,21 @@ use journeyman_core::time::Timestamp;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
+/// Returns whether a request with these headers can be signed: it was sent at about this time, and the signature has the
+/// form of one.
+pub(crate) fn may_be_signed(timestamp: &str, signature: &str, now: Timestamp) -> bool {
+    let digits = signature.strip_prefix("v0=").unwrap_or_default();
+    is_recent(timestamp, now) && digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_recent(timestamp: &str, now: Timestamp) -> bool {
+    let now = now.as_micros() / 1_000_000;
+    timestamp.parse::<i64>().is_ok_and(|seconds| now.abs_diff(seconds) <= SIGNATURE_WINDOW.as_secs())
+}
+
 /// Returns whether a request is signed with the secret and was sent at about this time.
 pub(crate) fn is_signed(secret: &SecretValue, request: &SignedRequest, now: Timestamp) -> bool {
-    let Ok(seconds) = request.timestamp.parse::<i64>() else { return false };
-    let now = now.as_micros() / 1_000_000;
-    if now.abs_diff(seconds) > SIGNATURE_WINDOW.as_secs() {
+    if !is_recent(&request.timestamp, now) {
         return false;
     }
     let Some(expected) = signature(secret, &request.timestamp, &request.body) else { return false };
@@ -60,6 +70,12 @@ mod tests {
         let time = TIME.to_string();
         assert!(is_signed(&secret, &request(&time, SIGNATURE, BODY), at(TIME)));
         assert!(is_signed(&secret, &request(&time, SIGNATURE, BODY), at(TIME + 300)));
+        assert!(may_be_signed(&time, SIGNATURE, at(TIME + 300)) && !may_be_signed(&time, SIGNATURE, at(TIME + 301)));
+        for (time, signature) in
+            [("", SIGNATURE), ("x", SIGNATURE), (&*time, ""), (&*time, "v0=00"), (&*time, &BODY[..67])]
+        {
+            assert!(!may_be_signed(time, signature, at(TIME)), "{time} {signature}");
+        }
         for (key, request, now) in [
             (&other, request(&time, SIGNATURE, BODY), TIME),
             (&secret, request(&time, SIGNATURE, &format!("{BODY} ")), TIME),

@@ -5,9 +5,7 @@ use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::ports::{AuditEntry, HookRefusal, SignedRequest, SlackDelivery, StoreError};
 use journeyman_core::slack::decide::revoke_code;
 use journeyman_core::slack::route::{hide_code, is_used};
-use journeyman_core::slack::{
-    MOST_BYTES, NewSlackEvent, SIGNATURE_WINDOW, SlackContent, SlackSecret, SlackSettings, SlackWorkspace,
-};
+use journeyman_core::slack::{MOST_BYTES, NewSlackEvent, SlackContent, SlackSecret, SlackSettings, SlackWorkspace};
 use journeyman_core::user::TokenHash;
 
 use crate::UseCases;
@@ -37,17 +35,14 @@ impl UseCases {
         signature: &str,
     ) -> Result<(), HookRefusal> {
         let unavailable = |error: StoreError| HookRefusal::Unavailable(error.to_string());
-        let store = &self.parts().store;
+        let (store, slack) = (&self.parts().store, &self.parts().slack);
         store.slack_workspace(id).await.map_err(unavailable)?.ok_or(HookRefusal::NotFound)?;
         let secrets = store.slack_secrets(id).await.map_err(unavailable)?;
         if !secrets.contains_key(&SlackSecret::SigningSecret) {
             return Err(HookRefusal::NoSecret);
         }
-        let now = self.parts().engine.now().as_micros() / 1_000_000;
-        let is_now = timestamp.parse::<i64>().is_ok_and(|seconds| now.abs_diff(seconds) <= SIGNATURE_WINDOW.as_secs());
-        let digits = signature.strip_prefix("v0=").unwrap_or_default();
-        let is_digest = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if is_now && is_digest { Ok(()) } else { Err(HookRefusal::Signature) }
+        let may_be = slack.may_be_signed(timestamp, signature, self.parts().engine.now());
+        if may_be { Ok(()) } else { Err(HookRefusal::Signature) }
     }
 
     /// Stores an event that Slack sends in an HTTP request. It is carried out later, also if this process ends now.

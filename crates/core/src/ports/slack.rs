@@ -104,6 +104,10 @@ pub trait SlackSocket: Send {
 /// Reads requests of Slack, and sends requests to it.
 #[async_trait]
 pub trait Slack: Send + Sync {
+    /// Returns whether a request with these headers can be signed, before its body has arrived: its time is about now, and
+    /// the signature has the form of one.
+    fn may_be_signed(&self, timestamp: &str, signature: &str, now: Timestamp) -> bool;
+
     /// Returns whether a request is signed with the secret and was sent at about this time.
     fn is_signed(&self, secret: &SecretValue, request: &SignedRequest, now: Timestamp) -> bool;
 

@@ -189,32 +189,37 @@ async fn an_incomplete_body_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_refused_while_the_memory_for_bodies_is_used_up() {
+async fn bodies_that_do_not_end_use_up_the_memory_of_their_key_only() {
     let service = std::sync::Arc::new(service().await);
     let job = service.job("x").await;
     let path = format!("{job}/message");
-    // Bodies that never end: each reserves the memory of the largest body.
+    let other = service.make_key(|_| {}).await;
+    let large = format!(r#"{{"prompt":"x","pad":"{}"}}"#, "x".repeat(1_000_000));
+    // Bodies that never end, after their first megabyte.
     let mut open = tokio::task::JoinSet::new();
-    for _ in 0..128 {
-        let (service, path) = (std::sync::Arc::clone(&service), path.clone());
+    for _ in 0..33 {
+        let (service, path, first) = (std::sync::Arc::clone(&service), path.clone(), large.clone());
         open.spawn(async move {
-            let body = Body::from_stream(futures::stream::pending::<std::io::Result<axum::body::Bytes>>());
+            let first = futures::stream::iter([Ok::<_, std::io::Error>(axum::body::Bytes::from(first))]);
+            let body = Body::from_stream(futures::StreamExt::chain(first, futures::stream::pending()));
             service.call("POST", &path, body, |_| {}).await
         });
     }
-    // The clock stands still, so the time for a body does not end.
-    let mut refused = service.post(&path, r#"{"prompt":"x"}"#).await;
     for _ in 0..1000 {
-        if refused.status != 200 {
-            break;
-        }
         tokio::task::yield_now().await;
-        refused = service.post(&path, r#"{"prompt":"x"}"#).await;
     }
-    assert_eq!((refused.status.as_u16(), refused.code()), (503, "overloaded".to_owned()));
-    assert!(refused.headers.contains_key("retry-after"));
+    // The clock stands still, so the time for a body does not end.
+    assert_eq!(service.post(&path, &large).await.status, 200, "the oldest of the same key makes room");
+    let ended = open.join_next().await.unwrap().unwrap();
+    assert_eq!((ended.status.as_u16(), ended.code()), (503, "overloaded".to_owned()), "{ended:?}");
+    assert!(ended.headers.contains_key("retry-after"));
+    let value = format!("Bearer {other}").parse().unwrap();
+    let change = |request: &mut axum::http::Request<Body>| {
+        request.headers_mut().insert("authorization", value);
+    };
+    assert_eq!(service.call("POST", &path, large.clone(), change).await.status, 200, "another key is served");
     open.shutdown().await;
-    assert_eq!(service.post(&path, r#"{"prompt":"y"}"#).await.status, 200, "the memory is released");
+    assert_eq!(service.post(&path, &large).await.status, 200, "the memory is released");
 }
 
 #[tokio::test]

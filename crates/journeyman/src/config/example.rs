@@ -38,7 +38,7 @@ const VALUES: [(&str, Value); 67] = [
     ("request-timeout", IsDefault(r#""1m""#)),
     ("write-timeout", IsDefault(r#""30s""#)),
     ("max-git-requests", IsDefault("32")),
-    ("max-git-requests-per-key", IsDefault("8")),
+    ("max-git-requests-per-key", IsDefault("6")),
     ("max-streams", IsDefault("1024")),
     ("max-streams-per-key", IsDefault("128")),
     ("max-calls", IsDefault("256")),

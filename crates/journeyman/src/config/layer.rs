@@ -123,7 +123,7 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
     pub(crate) max_git_requests: Option<u32>,
 
-    /// Maximum number of such requests of one key or user [default: 8]
+    /// Maximum number of such requests of one key or user [default: 6]
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
     pub(crate) max_git_requests_per_key: Option<u32>,
 

@@ -8,6 +8,7 @@ mod restarts;
 mod secrets;
 mod storm;
 
+use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
@@ -386,6 +387,54 @@ fn a_webhook_that_is_not_signed_is_refused() {
     until("the ping was not read", &service, || {
         (service.get("/v2/inbox")["events"][0]["outcome"] == "not_used").then_some(())
     });
+}
+
+#[test]
+fn strangers_do_not_shut_out_signed_webhooks() {
+    let world = World::new();
+    let service = world.start();
+    let address: std::net::SocketAddr = service.url.trim_start_matches("http://").parse().unwrap();
+    let begin = |from: u8, path: &str, signature: &str, sent: usize| {
+        let family = rustix::net::AddressFamily::INET;
+        let socket = rustix::net::socket(family, rustix::net::SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&socket, &std::net::SocketAddr::from(([127, 0, 0, from], 0))).unwrap();
+        rustix::net::connect(&socket, &address).unwrap();
+        let mut stream = std::net::TcpStream::from(socket);
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\nx-github-event: ping\r\nx-github-delivery: s\r\n{signature}\
+             content-length: {}\r\n\r\n",
+            24 << 20
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        // The service may end the connection before it has taken all of this.
+        drop(stream.write_all(&vec![b'x'; sent]));
+        stream
+    };
+    // Without a known code host and a signature, the answer does not wait for the body.
+    for (path, status) in [("/hooks/unknown", "404"), ("/hooks/github/unknown", "404"), ("/hooks/github", "401")] {
+        let mut stream = begin(1, path, "", 0);
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        assert_eq!(String::from_utf8_lossy(&head), format!("HTTP/1.1 {status}"), "{path}");
+    }
+    let forged = format!("x-hub-signature-256: sha256={}\r\n", "0".repeat(64));
+    let body = json!({ "zen": "Keep it logically awesome." }).to_string();
+    let signed = format!("sha256={}", signature(WEBHOOK_SECRET, body.as_bytes()));
+    let deliver = |delivery: String| {
+        let (status, answer) = hook(&service, "/hooks/github", &delivery, "ping", Some(&signed), body.clone());
+        assert_eq!(status, 202, "{delivery}: {answer}");
+    };
+    // From one address, which is that of the code host too, and from many.
+    for (addresses, connections, sent) in [(1, 100, 0), (1, 6, 12 << 20), (8, 8, 12 << 20)] {
+        let held: Vec<_> = (0..connections)
+            .map(|number| begin(1 + u8::try_from(number % addresses).unwrap(), "/hooks/github", &forged, sent))
+            .collect();
+        for number in 0..5 {
+            deliver(format!("{addresses}-{connections}-{number}"));
+        }
+        drop(held);
+    }
 }
 
 #[test]
