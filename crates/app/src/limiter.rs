@@ -99,7 +99,7 @@ impl Default for Limits {
             streams: Limit { all: 1024, each: 128 },
             calls: Limit { all: 256, each: 64 },
             memory: Limit { all: 256 << 10, each: 64 << 10 },
-            wait: Duration::from_secs(30),
+            wait: Duration::from_secs(40),
         }
     }
 }

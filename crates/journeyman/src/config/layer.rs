@@ -118,7 +118,7 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TIME")]
     pub(crate) write_timeout: Option<Span>,
 
-    /// Maximum number of requests for which git runs at the same time, such as clones and diffs; more wait up to 30
+    /// Maximum number of requests for which git runs at the same time, such as clones and diffs; more wait up to 40
     /// seconds [default: 32]
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
     pub(crate) max_git_requests: Option<u32>,
