@@ -64,6 +64,7 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/projects/shop/settings/nothing", [404, 404, 404]),
     ("/keys", [200, 200, 403]),
     ("/keys/new", [200, 200, 403]),
+    ("/keys/exchanged", [200, 403, 403]),
     ("/system", [200, 200, 200]),
     ("/usage", [200, 200, 200]),
     ("/usage?days=7&project=shop", [200, 200, 200]),
@@ -338,6 +339,35 @@ async fn a_rotated_key_shows_its_new_secret_and_how_long_the_old_one_works() {
         assert!(refused.body.contains(text), "{form}: {}", refused.body);
     }
     assert_eq!(fixture.store.keys().await.unwrap().remove(0), key);
+}
+
+#[tokio::test]
+async fn keys_of_tokens_have_a_list_of_their_own_in_pages() {
+    let (fixture, _) = with_job().await;
+    for number in 0..51 {
+        let new = NewKey {
+            name: format!("oidc:ci:{number}."),
+            scopes: vec![Scope::Jobs],
+            projects: Some(vec![project().id]),
+            expires_at: Some(START + std::time::Duration::from_secs(86_400)),
+            allowed_ips: None,
+        };
+        let (key, _) = new.make((&format!("trust_{}", "0".repeat(32)), None), START, &*fixture.world).unwrap();
+        fixture.store.create_key(key, audit_entry()).await.unwrap();
+    }
+    let ordinary = fixture.page(Role::Administrator, "/keys").await;
+    assert!(ordinary.contains("href=\"/keys/exchanged\"") && !ordinary.contains("oidc:ci:"), "{ordinary}");
+    assert!(!fixture.page(Role::Member, "/keys").await.contains("/keys/exchanged"));
+    let first = fixture.page(Role::Administrator, "/keys/exchanged").await;
+    assert_eq!(
+        (first.matches("oidc:ci:").count() > 0, first.matches("<tr role=\"row\"").count()),
+        (true, 51),
+        "{first}"
+    );
+    let next = first.split("href=\"/keys/exchanged?after=").nth(1).unwrap().split('"').next().unwrap();
+    let second = fixture.page(Role::Administrator, &format!("/keys/exchanged?after={next}")).await;
+    assert_eq!(second.matches("<tr role=\"row\"").count(), 2, "the head and the last key: {second}");
+    assert!(!second.contains("?after="), "{second}");
 }
 
 #[tokio::test]
