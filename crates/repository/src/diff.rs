@@ -103,7 +103,8 @@ impl MirrorDiffs {
                 }
             }
         });
-        Ok(Box::pin(stream::once(async { Ok(Bytes::from(first)) }).chain(rest)))
+        // A layer that compresses asks once more after the end.
+        Ok(Box::pin(stream::once(async { Ok(Bytes::from(first)) }).chain(rest).fuse()))
     }
 
     /// Returns the newest commit before these ones on the line of first parents that ends at `last`; `None` if they
