@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::markdown::gfm_code;
+
 /// The maximum number of paths of a message that are stored.
 pub const MAX_LEFT_OUT: usize = 100;
 
@@ -207,11 +209,7 @@ impl LeftOutReason {
 /// number of further paths.
 #[must_use]
 pub fn markdown(left_out: &[LeftOut], more: u64) -> Option<String> {
-    let line = |one: &LeftOut| {
-        // Nothing in a path may end the code span or the line.
-        let path: String = one.path.chars().map(|c| if c == '`' || c.is_control() { '?' } else { c }).collect();
-        format!("- `{path}` {}. {}", one.reason.text(), one.advice())
-    };
+    let line = |one: &LeftOut| format!("- {} {}. {}", gfm_code(&one.path), one.reason.text(), one.advice());
     let mut lines: Vec<String> = left_out.iter().take(SHOWN).map(line).collect();
     let hidden = more.saturating_add(left_out.len().saturating_sub(SHOWN) as u64);
     if hidden > 0 {
@@ -284,7 +282,7 @@ mod tests {
         let text = markdown(std::slice::from_ref(&one), 0).unwrap();
         assert_eq!(
             text,
-            "⚠️ Not published:\n\n- `a??b` is a FIFO, a socket or a device. Replace it by a regular file, or ignore it. It \
+            "⚠️ Not published:\n\n- ``a`␊b`` is a FIFO, a socket or a device. Replace it by a regular file, or ignore it. It \
              is lost if the workspace is rebuilt, such as after a restart of the service."
         );
         let kept = markdown(&[LeftOut { is_kept: true, ..one.clone() }], 0).unwrap();

@@ -28,6 +28,7 @@ pub mod json;
 pub mod key;
 pub mod left_out;
 pub mod lfs;
+pub mod markdown;
 pub mod message;
 pub mod model;
 pub mod outbox;

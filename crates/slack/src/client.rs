@@ -142,6 +142,8 @@ impl Slack for Client {
             "metadata": metadata(message.marker),
             "unfurl_links": false,
             "unfurl_media": false,
+            "parse": "none",
+            "link_names": false,
         });
         text_of(&self.call(token, "chat.postMessage", body).await?, "/ts")
     }
@@ -152,7 +154,10 @@ impl Slack for Client {
             "ts": ts,
             "text": message.text,
             "metadata": metadata(message.marker),
+            "parse": "none",
+            "link_names": false,
         });
+        // Slack shows previews only of links that a message has when it is posted.
         self.call(token, "chat.update", body).await.map(drop)
     }
 

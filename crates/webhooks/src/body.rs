@@ -1,6 +1,8 @@
 //! The bodies of requests: the event as JSON, or a message for a chat.
 
 use journeyman_core::feed::{FeedEntry, FeedKind};
+use journeyman_core::markdown::{cut, discord_line, plain_line, slack_line};
+use journeyman_core::slack::text::link;
 use journeyman_core::webhook::WebhookFormat;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -47,7 +49,7 @@ impl Notice {
     fn of(event: &FeedEntry, public_url: &str) -> Self {
         let data = &event.data;
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let short = |text: String| text.chars().take(TITLE_CHARS).collect::<String>();
+        let short = |text: String| cut(&text, TITLE_CHARS);
         let pull = text(&data["pullRequest"]["url"]).or_else(|| text(&data["job"]["prLink"]));
         Self {
             project: event.project.to_string(),
@@ -84,24 +86,20 @@ fn what(kind: &str) -> String {
 
 /// Formatted text of Slack (<https://docs.slack.dev/messaging/formatting-message-text>).
 fn slack(notice: &Notice) -> Value {
-    let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    // In a link, a vertical bar ends the URL.
-    let link =
-        |url: &str, text: &str| format!("<{}|{}>", escape(&url.replace('|', "%7C")), escape(&text.replace('|', "/")));
-    let mut text = format!("{}: {} {}", escape(&notice.project), link(&notice.job, &notice.title), notice.what);
+    let mut text = format!("{}: {} {}", slack_line(&notice.project), link(&notice.job, &notice.title), notice.what);
     if let Some(pull) = &notice.pull {
         text = format!("{text} ({})", link(pull, "pull request"));
     }
     if let Some(reason) = &notice.reason {
-        text = format!("{text}\n{}", escape(reason));
+        text = format!("{text}\n{}", slack_line(reason));
     }
-    json!({ "text": text, "unfurl_links": false })
+    json!({ "text": text, "unfurl_links": false, "unfurl_media": false })
 }
 
 /// An adaptive card for Microsoft Teams (<https://adaptivecards.io/explorer/>).
 fn teams(notice: &Notice) -> Value {
     // Teams reads Markdown in text blocks. Titles and reasons are shown as they are.
-    let plain = |text: &str| json!({ "type": "TextRun", "text": text });
+    let plain = |text: &str| json!({ "type": "TextRun", "text": plain_line(text) });
     let line = format!("{}: {} {}", notice.project, notice.title, notice.what);
     let mut body = vec![json!({ "type": "RichTextBlock", "inlines": [plain(&line)] })];
     body.extend(notice.reason.iter().map(|reason| json!({ "type": "RichTextBlock", "inlines": [plain(reason)] })));
@@ -124,23 +122,14 @@ fn teams(notice: &Notice) -> Value {
 }
 
 /// An embed of Discord (<https://discord.com/developers/docs/resources/webhook#execute-webhook>), which mentions no one.
+/// Discord shows no previews of links in embeds. The flag that suppresses previews would also suppress the embed.
 fn discord(notice: &Notice) -> Value {
-    let escape = |text: &str| {
-        let mut escaped = String::with_capacity(text.len());
-        for character in text.chars() {
-            if "\\*_~`|>[]()#-@<".contains(character) {
-                escaped.push('\\');
-            }
-            escaped.push(character);
-        }
-        escaped
-    };
-    let mut lines: Vec<String> = notice.reason.iter().map(|reason| escape(reason)).collect();
+    let mut lines: Vec<String> = notice.reason.iter().map(|reason| discord_line(reason)).collect();
     lines.extend(notice.pull.iter().map(|url| format!("Pull request: <{url}>")));
     json!({
         "allowed_mentions": { "parse": [] },
         "embeds": [{
-            "title": format!("{}: {} {}", notice.project, escape(&notice.title), notice.what).chars().take(256).collect::<String>(),
+            "title": cut(&format!("{}: {} {}", notice.project, discord_line(&notice.title), notice.what), 256),
             "url": notice.job,
             "description": lines.join("\n"),
         }],
@@ -204,7 +193,7 @@ mod tests {
         assert_eq!(discord["embeds"][0]["title"], r"shop: Fix \<b\> & \*all\* \| \@here failed");
         assert_eq!(
             discord["embeds"][0]["description"],
-            "It took \\<too\\> long.\nPull request: <https://git.example/a/pull/7>"
+            "It took \\<too\\> long\\.\nPull request: <https://git.example/a/pull/7>"
         );
     }
 

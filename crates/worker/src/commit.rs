@@ -308,7 +308,8 @@ impl<'a> Collection<'a> {
     /// Returns the message of the service's commit.
     fn message(&self, replaced: Option<&LeftOut>) -> String {
         let CommitContext { job, message, .. } = self.context;
-        let title = journeyman_core::job::title_of(&message.prompt);
+        // Code hosts read the messages of commits too.
+        let title = journeyman_core::markdown::title(&journeyman_core::job::title_of(&message.prompt));
         let note = replaced.map(|one| {
             let which = match one.reason {
                 LeftOutReason::ReplacedCommits => "that git refuses",

@@ -9,13 +9,13 @@ use journeyman_core::engine::Control;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::inbox::InboxState;
 use journeyman_core::job::decide::Rejected;
+use journeyman_core::markdown::slack_line;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::model::Effort;
 use journeyman_core::ports::{SlackEventFilter, StoreError, UpdateError};
 use journeyman_core::retry::backoff;
 use journeyman_core::slack::route::{self, Ask};
 use journeyman_core::slack::status::{self, help, published_code, refused, unknown_channel, unknown_user};
-use journeyman_core::slack::text::escape;
 use journeyman_core::slack::{
     MAX_ATTEMPTS, NewSlackPost, SLACK_LEASE, SLACK_LIMIT, SlackContent, SlackDecision, SlackInboxEvent, SlackNext,
     SlackOutcome, SlackText, SlackThread, SlackWorkspace, decide,
@@ -213,7 +213,7 @@ impl UseCases {
             None => None,
         };
         let connected = |name: &str| {
-            let text = format!("✅ Your account is connected with the user {}.", escape(name));
+            let text = format!("✅ Your account is connected with the user {}.", slack_line(name));
             Outcome::new(InboxState::Done, SlackOutcome::Linked).replying(purpose.clone(), text)
         };
         let code_refused = || {

@@ -1,8 +1,8 @@
 //! The answer on the code host to the comments or the issue of a message.
 
 use crate::left_out;
+use crate::markdown::{gfm, gfm_line, gfm_link_text};
 use crate::message::{Message, MessageStatus, Origin};
-use crate::pull::body::inert;
 use crate::run::Reason;
 
 /// The maximum length of an answer, in characters. Bitbucket accepts 32,768.
@@ -25,15 +25,14 @@ pub fn answer(message: &Message, reason: Option<&Reason>, url: &str) -> Option<S
         MessageStatus::Finished => done(message),
         MessageStatus::Failed => {
             let reason = reason.map_or("the job's page says why", |reason| reason.text.as_str());
-            format!("❌ This could not be done: {}", inert(reason))
+            format!("❌ This could not be done: {}", gfm_line(reason))
         }
         MessageStatus::Cancelled => "⏹️ This was stopped before it was done.".to_owned(),
         MessageStatus::Withdrawn | MessageStatus::Queued | MessageStatus::Delivered => return None,
     };
-    let text = message.answer.as_deref().map(|text| inert(text.trim())).filter(|text| !text.is_empty());
     let comments = message.source.as_ref().map(|source| source.comments.as_slice()).unwrap_or_default();
     let comments: Vec<String> =
-        comments.iter().map(|comment| format!("- [{}]({})", link_text(&comment.title), comment.url)).collect();
+        comments.iter().map(|comment| format!("- [{}]({})", gfm_link_text(&comment.title), comment.url)).collect();
     let comments = (!comments.is_empty()).then(|| format!("For:\n\n{}", comments.join("\n")));
     // The pull request is somewhere else than the issue that asked for it.
     let is_of_issue = message.source.as_ref().is_some_and(|source| source.origin == Origin::Issue);
@@ -42,7 +41,7 @@ pub fn answer(message: &Message, reason: Option<&Reason>, url: &str) -> Option<S
     let left_out = message.diff.as_ref().and_then(|diff| left_out::markdown(&diff.left_out, diff.left_out_more));
     let fixed = [left_out, comments, tail].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
     let left = ANSWER_CHARS.saturating_sub(head.chars().count() + fixed.chars().count());
-    let text = text.map(|text| cut(&text, left));
+    let text = message.answer.as_deref().map(|text| gfm(text.trim(), left)).filter(|text| !text.is_empty());
     Some([Some(head), text, Some(fixed)].into_iter().flatten().collect::<Vec<_>>().join("\n\n"))
 }
 
@@ -53,19 +52,6 @@ fn done(message: &Message) -> String {
         return "✅ Done, without a change to the code.".to_owned();
     }
     format!("✅ Done in {}.", commits.join(", "))
-}
-
-/// Returns a text that is safe between the brackets of a link.
-fn link_text(title: &str) -> String {
-    inert(title).chars().filter(|c| !"[]\\`".contains(*c)).collect()
-}
-
-fn cut(text: &str, chars: usize) -> String {
-    if text.chars().count() <= chars {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(chars.saturating_sub(1)).collect();
-    format!("{kept}…")
 }
 
 #[cfg(test)]
@@ -130,7 +116,7 @@ mod tests {
         let text = answer(&message(MessageStatus::Finished, &["a", "b"], Some("Renamed.")), None, URL).unwrap();
         assert_eq!(
             text,
-            "✅ Done in aaaaaaaaaaaa, bbbbbbbbbbbb.\n\nRenamed.\n\nFor:\n\n- [Rename this](https://host.example/1)\n- [Add a \
+            "✅ Done in aaaaaaaaaaaa, bbbbbbbbbbbb.\n\nRenamed.\n\nFor:\n\n- [Rename \\[this\\]](https://host.example/1)\n- [Add a \
              test](https://host.example/2)\n\n[Job](https://journeyman.example/job)"
         );
     }

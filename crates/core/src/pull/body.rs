@@ -3,11 +3,8 @@
 //! The description has a section between two markers, which the service writes again after each follow-up. What people
 //! write outside the markers stays; if they remove a marker, the service no longer changes the description.
 
-mod inert;
-
-pub use inert::inert;
-
 use crate::left_out::{self, LeftOut};
+use crate::markdown::{self, cut, gfm, gfm_line, gfm_template};
 use crate::message::{Message, MessageStatus, Origin};
 
 /// The beginning of the section that the service writes. Hosts do not show HTML comments.
@@ -28,6 +25,13 @@ pub fn without_markers(text: &str) -> String {
 /// The maximum length of a section, in characters. GitHub accepts 65,536 for the description, Bitbucket 32,768.
 const SECTION_CHARS: usize = 30_000;
 
+/// The number of characters of the repository's template that there is always space for. With the section, it is short
+/// enough for all hosts, so that none cuts it within code.
+const TEMPLATE_CHARS: usize = 2000;
+
+/// The number of characters of a text of others below which it is not cut further.
+const LEAST_CHARS: usize = 100;
+
 /// The maximum length of a title, in characters. GitHub and GitLab accept 255.
 const TITLE_CHARS: usize = 250;
 
@@ -39,6 +43,8 @@ const FOLLOW_UPS: usize = 20;
 pub struct Done {
     /// What was asked for.
     pub prompt: String,
+    /// The number of the issue that asked for it, which the pull request closes.
+    pub issue: Option<u64>,
     /// The final text of the turn, if it has one.
     pub answer: Option<String>,
 }
@@ -48,9 +54,9 @@ impl Done {
     /// was made of them also has instructions for the agent.
     #[must_use]
     pub fn new(message: &Message, answer: Option<String>) -> Self {
+        let issue = message.source.as_ref().filter(|source| source.origin == Origin::Issue).map(|source| source.number);
         let prompt = match &message.source {
-            // All hosts close the issue when the pull request is merged.
-            Some(source) if source.origin == Origin::Issue => format!("Closes #{}.", source.number),
+            Some(source) if source.origin == Origin::Issue => closes(source.number),
             Some(source) if !source.comments.is_empty() => match source.comments.as_slice() {
                 [comment] => comment.title.clone(),
                 several => {
@@ -63,8 +69,18 @@ impl Done {
             },
             _ => message.prompt.clone(),
         };
-        Self { prompt, answer }
+        Self { prompt, issue, answer }
     }
+
+    /// Returns what was asked for in Markdown of code hosts, with at most `most` characters.
+    fn asked(&self, most: usize) -> String {
+        self.issue.map_or_else(|| gfm(&self.prompt, most), closes)
+    }
+}
+
+/// Returns the sentence with which all hosts close an issue when the pull request is merged.
+fn closes(issue: u64) -> String {
+    format!("Closes #{issue}.")
 }
 
 /// Returns the finished messages whose work is in the pull request with the number `current`, or in a new one: those
@@ -105,9 +121,15 @@ impl Content {
     #[must_use]
     pub fn title(&self, template: Option<&str>) -> String {
         if let Some(title) = &self.given_title {
-            return title.clone();
+            return cut(&markdown::title(title), TITLE_CHARS);
         }
-        let filled = self.fill(template.unwrap_or("{title}"));
+        let answers: Vec<&str> = self.done.iter().filter_map(|done| done.answer.as_deref()).collect();
+        let prompt = self.done.first().map(|done| done.prompt.as_str()).unwrap_or_default();
+        let line = |text: &str| markdown::title(&cut(text, 4 * TITLE_CHARS));
+        let filled = self.fill(
+            template.unwrap_or("{title}"),
+            &[line(&self.title), line(&answers.join(" ")), line(prompt), line(&self.branch)],
+        );
         let line = filled.split_whitespace().collect::<Vec<_>>().join(" ");
         cut(&line, TITLE_CHARS)
     }
@@ -118,7 +140,10 @@ impl Content {
     pub fn body(&self, template: Option<&str>, of_repository: Option<&str>) -> String {
         let section = self.section(template);
         match of_repository.map(str::trim).filter(|text| !text.is_empty()) {
-            Some(text) => format!("{section}\n\n{}", cut(text, SECTION_CHARS)),
+            Some(text) => {
+                let most = SECTION_CHARS.saturating_sub(section.chars().count()).max(TEMPLATE_CHARS);
+                format!("{section}\n\n{}", gfm_template(text, most))
+            }
             None => section,
         }
     }
@@ -136,37 +161,54 @@ impl Content {
 
     fn section(&self, template: Option<&str>) -> String {
         let left_out = left_out::markdown(&self.left_out, 0).map(|list| format!("{list}\n\n")).unwrap_or_default();
-        let text = self.fill(template.unwrap_or(DEFAULT_BODY));
-        format!("{BEGIN}\n{left_out}{}\n{END}", cut(text.trim(), SECTION_CHARS.saturating_sub(left_out.len())))
+        let room = SECTION_CHARS.saturating_sub(left_out.chars().count());
+        let mut most = room;
+        let text = loop {
+            let text = self.filled(template.unwrap_or(DEFAULT_BODY), most);
+            // The texts of others are cut, because a cut in the whole could leave their code open.
+            if text.chars().count() <= room || most < LEAST_CHARS {
+                break cut(text.trim(), room);
+            }
+            most = most * 2 / 3;
+        };
+        format!("{BEGIN}\n{left_out}{text}\n{END}")
     }
 
-    /// Returns the summary: the answer to the first message, then those to the follow-ups.
-    fn summary(&self) -> String {
+    /// Returns the filled template of a description. Each text of others has at most `most` characters.
+    fn filled(&self, template: &str, most: usize) -> String {
+        let prompt = self.done.first().map(|done| done.asked(most)).unwrap_or_default();
+        self.fill(template, &[gfm_line(&self.title), self.summary(most), prompt, gfm_line(&self.branch)])
+    }
+
+    /// Returns the summary: the answer to the first message, then those to the follow-ups, each with at most `most`
+    /// characters.
+    fn summary(&self, most: usize) -> String {
         let answer =
-            |done: &Done| done.answer.as_deref().map(|text| inert(text.trim())).filter(|text| !text.is_empty());
+            |done: &Done| done.answer.as_deref().map(|text| gfm(text.trim(), most)).filter(|text| !text.is_empty());
         let mut parts = Vec::new();
         parts.extend(self.done.first().and_then(answer));
         let follow_ups = self.done.get(1..).unwrap_or_default();
         let skipped = follow_ups.len().saturating_sub(FOLLOW_UPS);
         for done in &follow_ups[skipped..] {
             if let Some(answer) = answer(done) {
-                parts.push(format!("**Follow-up: {}**\n\n{answer}", inert(&crate::job::title_of(&done.prompt))));
+                let title = done.issue.map_or_else(|| gfm_line(&crate::job::title_of(&done.prompt)), closes);
+                parts.push(format!("**Follow-up: {title}**\n\n{answer}"));
             }
         }
         parts.join("\n\n")
     }
 
-    /// Replaces placeholders in one pass, so that `{job}` in a prompt is not replaced.
-    fn fill(&self, template: &str) -> String {
-        let prompt = self.done.first().map(|done| inert(&done.prompt)).unwrap_or_default();
+    /// Replaces placeholders in one pass, so that `{job}` in a prompt is not replaced. `texts` are those of others, as
+    /// they may be where the result is shown: the title, the summary, the prompt and the branch.
+    fn fill(&self, template: &str, texts: &[String; 4]) -> String {
         let cost = self.cost_micros.map_or_else(|| "unknown".to_owned(), dollars);
-        let summary = self.summary();
+        let [title, summary, prompt, branch] = texts;
         let values = [
-            ("{title}", self.title.as_str()),
-            ("{summary}", &summary),
-            ("{prompt}", &prompt),
+            ("{title}", title),
+            ("{summary}", summary),
+            ("{prompt}", prompt),
             ("{job}", &self.job),
-            ("{branch}", &self.branch),
+            ("{branch}", branch),
             ("{url}", &self.url),
             ("{cost}", &cost),
         ];
@@ -195,14 +237,6 @@ fn dollars(micros: u64) -> String {
     match micros {
         0..10_000 => format!("${}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100),
         _ => format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000),
-    }
-}
-
-/// Cuts a text to `most` characters.
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
-        None => text.to_owned(),
     }
 }
 
@@ -235,6 +269,7 @@ mod tests {
     fn content(answers: &[(&str, Option<&str>)]) -> Content {
         let done = |(prompt, answer): &(&str, Option<&str>)| Done {
             prompt: (*prompt).to_owned(),
+            issue: None,
             answer: answer.map(str::to_owned),
         };
         Content {
@@ -336,7 +371,7 @@ mod tests {
         let given = Content { given_title: Some("Mine".to_owned()), ..content.clone() };
         assert_eq!(given.title(Some("{title}")), "Mine");
         let body = content.body(Some("{summary} {job} {branch} {cost}"), None);
-        assert_eq!(body, format!("{BEGIN}\nDone {{cost}}. job_1 journeyman/a-1 $0.42\n{END}"));
+        assert_eq!(body, format!("{BEGIN}\nDone \\{{cost}}. job_1 journeyman/a-1 $0.42\n{END}"));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The texts that the service writes to a thread.
 
-use super::text::{cut, escape, from_markdown, link};
+use super::text::link;
 use crate::diff_stat::DiffStat;
 use crate::ids::Sha;
 use crate::job::Job;
 use crate::left_out::LeftOut;
+use crate::markdown::{cut, slack, slack_code, slack_line};
 use crate::message::{Message, MessageStatus};
 use crate::run::Reason;
 
@@ -58,7 +59,7 @@ fn finished(message: &Message, job: &Job, page: &str) -> String {
     let answer = message.answer.as_deref().map(str::trim).filter(|answer| !answer.is_empty());
     let left = TEXT_CHARS.saturating_sub(head.chars().count() + tail.chars().count() + 4);
     match answer {
-        Some(answer) => format!("{head}\n\n{}\n\n{tail}", fitting(answer, left)),
+        Some(answer) => format!("{head}\n\n{}\n\n{tail}", slack(answer, left)),
         None => format!("{head} {tail}"),
     }
 }
@@ -68,8 +69,8 @@ fn left_out(left_out: &[LeftOut], more: u64) -> Option<String> {
     let first = left_out.first()?;
     let others = more.saturating_add(left_out.len() as u64 - 1);
     let others = if others == 0 { String::new() } else { format!(", and {others} more") };
-    let path = short(&first.path.replace('`', "?"));
-    Some(format!("⚠️ Not published: `{path}` {}{others}.", first.reason.text()))
+    let path = slack_code(&cut(&first.path, REASON_CHARS));
+    Some(format!("⚠️ Not published: {path} {}{others}.", first.reason.text()))
 }
 
 /// Returns the numbers of changed lines, such as ` (+145 −18)`. A zero is left out; without changed lines, the text is empty.
@@ -79,22 +80,8 @@ fn size(stat: DiffStat) -> String {
     if numbers.is_empty() { String::new() } else { format!(" ({})", numbers.join(" ")) }
 }
 
-/// Converts an answer, cut so that the result has at most `left` characters. The Markdown is cut, because a cut in the
-/// result could split a link or leave a block of code open.
-fn fitting(answer: &str, left: usize) -> String {
-    let mut chars = left;
-    loop {
-        let converted = from_markdown(&cut(answer, chars));
-        let length = converted.chars().count();
-        if length <= left || chars == 0 {
-            return converted;
-        }
-        chars = (chars * left / length).min(chars - 1);
-    }
-}
-
 fn short(reason: &str) -> String {
-    escape(&cut(reason, REASON_CHARS))
+    slack_line(&cut(reason, REASON_CHARS))
 }
 
 /// Returns the explanation of the commands.
@@ -135,7 +122,7 @@ pub fn unknown_channel(channel: &str) -> String {
     format!(
         "This channel is not connected with a project. An administrator can connect it under *System → Slack*; the ID of \
          the channel is `{}`.",
-        escape(channel)
+        slack_line(channel)
     )
 }
 
@@ -212,7 +199,7 @@ mod tests {
             ..message(MessageStatus::Finished, Some("Fixed **all** <b>."))
         };
         let text = status(&done, None, &job(), URL);
-        let expected = "✅ Done in `aaaaaaaaaaaa`.\n\nFixed *all* &lt;b&gt;.\n\n\
+        let expected = "✅ Done in `aaaaaaaaaaaa`.\n\nFixed *all* `&lt;b&gt;`.\n\n\
                         <https://git.example/pull/1|Pull request> · <https://jm.example/job|Job>";
         assert_eq!(text, expected);
     }

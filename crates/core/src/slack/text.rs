@@ -1,26 +1,13 @@
-//! Conversion between the notation of Slack and plain text or Markdown.
+//! The notation of Slack: links, and the conversion of messages to plain text. [`crate::markdown`] writes texts of
+//! others in it.
 
-/// Escapes a text, so that Slack shows it as it is.
-#[must_use]
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
+use crate::markdown::slack_line;
 
 /// Returns a link in the notation of Slack.
 #[must_use]
 pub fn link(url: &str, text: &str) -> String {
     // In a link, a vertical bar ends the URL.
-    format!("<{}|{}>", escape(&url.replace('|', "%7C")), escape(&text.replace(['|', '\n'], " ")))
-}
-
-/// Cuts a text to a number of characters.
-#[must_use]
-pub fn cut(text: &str, chars: usize) -> String {
-    if text.chars().count() <= chars {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(chars.saturating_sub(1)).collect();
-    format!("{kept}…")
+    format!("<{}|{}>", slack_line(&url.replace('|', "%7C")), slack_line(&text.replace('|', "/")))
 }
 
 /// Converts a message of Slack to plain text. The mention of the bot is left out.
@@ -74,85 +61,6 @@ pub fn mentions(text: &str, user: &str) -> bool {
     text.contains(&format!("<@{user}>")) || text.contains(&format!("<@{user}|"))
 }
 
-/// Converts Markdown to the notation of Slack. Code stays as it is. The result mentions no one: every angle bracket of
-/// the text is escaped.
-#[must_use]
-pub fn from_markdown(markdown: &str) -> String {
-    let mut lines = Vec::new();
-    let mut is_code = false;
-    for line in markdown.lines() {
-        if line.trim_start().starts_with("```") {
-            is_code = !is_code;
-            lines.push("```".to_owned());
-        } else if is_code {
-            lines.push(escape(line));
-        } else {
-            lines.push(line_from_markdown(line));
-        }
-    }
-    if is_code {
-        lines.push("```".to_owned());
-    }
-    lines.join("\n")
-}
-
-fn line_from_markdown(line: &str) -> String {
-    let title = line.trim_start_matches('#');
-    let is_title = title.len() < line.len() && line.len() - title.len() <= 6 && title.starts_with(' ');
-    if is_title {
-        return format!("*{}*", spans(&title.trim().replace("**", "")));
-    }
-    let indent = line.len() - line.trim_start().len();
-    let (spaces, text) = line.split_at(indent);
-    match text.strip_prefix("* ").or_else(|| text.strip_prefix("- ")) {
-        Some(item) => format!("{spaces}• {}", spans(item)),
-        None => format!("{spaces}{}", spans(text)),
-    }
-}
-
-/// Converts the emphasis, links and code of a line.
-fn spans(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    // Every second piece is code. A single backtick begins none.
-    let pieces: Vec<&str> = line.split('`').collect();
-    let last = pieces.len() - 1;
-    for (place, piece) in pieces.iter().enumerate() {
-        let is_code = place % 2 == 1 && place < last;
-        if place > 0 {
-            text.push('`');
-        }
-        text.push_str(&if is_code { escape(piece) } else { links(piece) });
-    }
-    text
-}
-
-/// Converts links, and the emphasis around them.
-fn links(text: &str) -> String {
-    let mut converted = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, label, url, after)) = next_link(rest) {
-        converted.push_str(&emphasis(before));
-        converted.push_str(&link(url, label));
-        rest = after;
-    }
-    converted.push_str(&emphasis(rest));
-    converted
-}
-
-/// Returns the first link of a text: what is before it, its label, its URL, and what is after it.
-fn next_link(text: &str) -> Option<(&str, &str, &str, &str)> {
-    let middle = text.find("](")?;
-    let start = text.get(..middle)?.rfind('[')?;
-    let (url, after) = text.get(middle + 2..)?.split_once(')')?;
-    let is_link = (url.starts_with("https://") || url.starts_with("http://")) && !url.contains(char::is_whitespace);
-    let (before, label) = (text.get(..start)?, text.get(start + 1..middle)?);
-    is_link.then_some((before, label, url, after))
-}
-
-fn emphasis(text: &str) -> String {
-    escape(text).replace("**", "*").replace("__", "*").replace("~~", "~")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,35 +86,9 @@ mod tests {
     }
 
     #[test]
-    fn markdown_becomes_the_notation_of_slack() {
-        for (markdown, expected) in [
-            ("# Title", "*Title*"),
-            ("####### no title", "####### no title"),
-            ("#no title", "#no title"),
-            ("**bold** and ~~gone~~", "*bold* and ~gone~"),
-            ("- one\n  - two", "• one\n  • two"),
-            ("[page](https://a.example/x) here", "<https://a.example/x|page> here"),
-            ("[page](javascript:alert)", "[page](javascript:alert)"),
-            ("`a < b` **c**", "`a &lt; b` *c*"),
-            ("a ` b **c**", "a ` b *c*"),
-            ("```rust\nif a < b {}\n**x**\n```", "```\nif a &lt; b {}\n**x**\n```"),
-            ("```\nnever closed", "```\nnever closed\n```"),
-            ("<!channel> & <@U1>", "&lt;!channel&gt; &amp; &lt;@U1&gt;"),
-            ("[<!here>](https://a.example/|x)", "<https://a.example/%7Cx|&lt;!here&gt;>"),
-        ] {
-            assert_eq!(from_markdown(markdown), expected, "{markdown}");
-        }
-    }
-
-    #[test]
     fn a_mention_is_found_at_the_beginning_and_anywhere() {
         assert_eq!(first_mention(" <@U1|ada> please"), Some("U1"));
         assert_eq!(first_mention("please <@U1>"), None);
         assert!(mentions("please <@U1>", "U1") && mentions("<@U1|ada>", "U1") && !mentions("<@U12>", "U1"));
-    }
-
-    #[test]
-    fn a_text_is_cut_at_a_character() {
-        assert_eq!((cut("äöü", 3), cut("äöüß", 3)), ("äöü".to_owned(), "äö…".to_owned()));
     }
 }
