@@ -127,6 +127,8 @@ pub enum Failure {
     NotWritten,
     /// Git needed more memory or processor time than its limits allow.
     TooLarge,
+    /// Git does not check out a path of the commit, such as a folder `.git` or a path that is too long.
+    PathRefused,
     /// The service does not use this repository.
     NotUsed,
     /// Anything else.
@@ -273,6 +275,14 @@ fn is_path_begin(before: char) -> bool {
     before.is_whitespace() || "'\"`=(<".contains(before)
 }
 
+/// Returns whether git does not check out a path of a commit, because the path could overwrite files of git, or because
+/// it is longer than a path on this machine can be. In the first case, git also reports that it "could not reset index
+/// file", which does not mean damage.
+fn is_path_refused(stderr: &str) -> bool {
+    let is_refused = |line: &str| line.starts_with("error: invalid path '") || line.ends_with(": File name too long");
+    stderr.lines().any(is_refused)
+}
+
 /// Returns whether a message reports damage in this repository, and not in the remote, whose messages git marks.
 fn is_damaged(stderr: &str) -> bool {
     stderr.lines().filter(|line| !line.starts_with("remote:")).any(|line| DAMAGE.iter().any(|sign| line.contains(sign)))
@@ -288,6 +298,9 @@ fn failure_of(stderr: &str) -> Failure {
     }
     if is_read_only(stderr) {
         return Failure::ReadOnly;
+    }
+    if is_path_refused(stderr) {
+        return Failure::PathRefused;
     }
     if is_damaged(stderr) {
         return Failure::Damaged;
@@ -382,6 +395,11 @@ mod tests {
             ("error: object file ./objects/ab/cd is empty\nfatal: loose object abcd is corrupt", Failure::Damaged),
             ("error: refs/heads/main does not point to a valid object!\nfatal: bad object HEAD", Failure::Damaged),
             ("fatal: not a git repository: '/data/mirrors/x.git'", Failure::Damaged),
+            (
+                "error: invalid path '.GIT/HEAD'\nfatal: Could not reset index file to revision 'abcd'.",
+                Failure::PathRefused,
+            ),
+            ("fatal: cannot create directory at 'a/b': File name too long", Failure::PathRefused),
             ("remote: fatal: bad object abcd\nerror: remote unpack failed", Failure::Other),
             ("fatal: ambiguous argument", Failure::Other),
             (

@@ -151,6 +151,13 @@ impl RepositoryError {
                 ReasonCode::WorkspaceRefused,
                 format!("git exceeded its limit of memory or processor time on the repository: {error}"),
             ),
+            Failure::PathRefused => Self::failed(
+                ReasonCode::RepositoryUnsupported,
+                format!(
+                    "git does not check out a path of the commit, because it is too long or could overwrite files of \
+                     git; remove the path from the branch: {error}"
+                ),
+            ),
             Failure::NotUsed => Self::failed(ReasonCode::RepositoryNotFound, error.to_string()),
             Failure::RemoteDamaged => Self::damaged(error),
             Failure::NotOurRef => Self::may_pass(

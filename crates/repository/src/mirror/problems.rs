@@ -84,6 +84,36 @@ async fn a_damaged_mirror_is_not_mistaken_for_a_damaged_remote() {
 }
 
 #[tokio::test]
+async fn a_commit_with_a_path_that_git_does_not_check_out_is_not_mistaken_for_a_damaged_mirror() {
+    let fixture = Fixture::new().await;
+    let mirror = fixture.mirrors().fetch(fixture.remote()).await.unwrap();
+    let tree = fixture.dir.path().join("checked-out");
+    fixture
+        .git
+        .command(["clone", "--quiet", "--shared", "--no-checkout"])
+        .argument(&mirror.path)
+        .argument(&tree)
+        .run()
+        .await
+        .unwrap();
+    mirror.check_out(&tree, &fixture.base).await.unwrap();
+    for name in [".GIT", ".git", "git~1", ".."] {
+        let blob = mirror.git.at(&mirror.path, ["hash-object", "-w", "--stdin"]).stdin("x").run().await.unwrap();
+        let file = format!("100644 blob {}\tHEAD\n", blob.text().unwrap());
+        let inner = mirror.git.at(&mirror.path, ["mktree"]).stdin(file).run().await.unwrap().sha().unwrap();
+        let mut bytes = format!("40000 {name}\0").into_bytes();
+        let digits = inner.as_str().as_bytes().chunks(2);
+        bytes.extend(digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()));
+        let literal = ["hash-object", "-t", "tree", "-w", "--literally", "--stdin"];
+        let outer = mirror.git.at(&mirror.path, literal).stdin(bytes).run().await.unwrap().sha().unwrap();
+        let commit = mirror.git.at(&mirror.path, ["commit-tree", "-m", "x", outer.as_str()]).run().await.unwrap();
+        let reason = refused(mirror.check_out(&tree, &commit.sha().unwrap()).await);
+        assert_eq!(reason.code, ReasonCode::RepositoryUnsupported, "{name}: {}", reason.text);
+        assert!(reason.text.contains("remove the path from the branch"), "{name}: {}", reason.text);
+    }
+}
+
+#[tokio::test]
 async fn a_damaged_repository_of_the_built_in_host_is_not_mistaken_for_a_damaged_mirror() {
     let fixture = Fixture::new().await;
     let remote = Remote { is_ours: true, ..fixture.remote() };
