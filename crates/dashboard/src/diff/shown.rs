@@ -18,11 +18,16 @@ use crate::words::{counted, in_query};
 /// cannot handle hundreds of thousands of rows.
 pub(super) const SHOWN_LINES: usize = 20_000;
 
+/// The maximum number of files of a diff on a page. The markup of a file without lines has 2 kB.
+pub(super) const SHOWN_FILES: usize = 2_000;
+
 /// A complete diff, prepared for a page.
 #[derive(Debug)]
 pub(crate) struct DiffShown<'a> {
-    /// The files, in the order of the diff.
+    /// The first [`SHOWN_FILES`] files, in the order of the diff.
     pub(crate) files: Vec<FileShown<'a>>,
+    /// The number of files after them.
+    pub(crate) files_left_out: usize,
     /// The number of added lines in all files.
     pub(crate) added: usize,
     /// The number of removed lines in all files.
@@ -50,17 +55,20 @@ impl<'a> DiffShown<'a> {
         highlighter: &Highlighter,
         budget: &mut Budget,
     ) -> Self {
-        let files = parse(diff, SHOWN_LINES);
+        let mut files = parse(diff, SHOWN_LINES);
         let added = files.iter().map(|file| file.added).sum();
         let removed = files.iter().map(|file| file.removed).sum();
+        let files_left_out = files.len().saturating_sub(SHOWN_FILES);
+        files.truncate(SHOWN_FILES);
         let shown = files.into_iter().map(|file| FileShown::new(file, appearance, kept, highlighter, budget));
         let mut files: Vec<FileShown<'a>> = shown.collect();
         // The lines after the cut are not known.
-        if let Some(last) = files.last_mut().filter(|_| cut) {
+        if let Some(last) = files.last_mut().filter(|_| cut && files_left_out == 0) {
             last.has_only_whitespace = false;
         }
         Self {
             files,
+            files_left_out,
             added,
             removed,
             cut,
@@ -74,7 +82,7 @@ impl<'a> DiffShown<'a> {
 
     /// Returns the size of the whole diff.
     pub(crate) fn size(&self) -> Size {
-        Size::of_lines(self.added, self.removed, self.files.len())
+        Size::of_lines(self.added, self.removed, self.file_count())
     }
 
     /// Returns the file with this number, from 1.
@@ -87,9 +95,14 @@ impl<'a> DiffShown<'a> {
         tree::of_paths(self.files.iter().map(|file| file.diff.path.as_str()))
     }
 
+    /// Returns the number of files of the whole diff.
+    pub(crate) fn file_count(&self) -> usize {
+        self.files.len() + self.files_left_out
+    }
+
     /// Returns the number of files as a text: `1 file`, `2 files`.
     pub(crate) fn files_text(&self) -> String {
-        counted(self.files.len(), "file")
+        counted(self.file_count(), "file")
     }
 
     /// Returns true if the sides are in two columns.

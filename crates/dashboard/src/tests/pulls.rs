@@ -464,6 +464,20 @@ async fn a_large_file_is_collapsed_and_a_huge_diff_is_cut() {
     assert!(answer.body.contains("it is cut"));
 }
 
+#[tokio::test]
+async fn a_diff_with_very_many_files_shows_the_first_ones_and_says_so() {
+    let file = |number: usize| format!("diff --git a/f{number}! b/f{number}!\nnew file mode 100644\nindex 0..1\n");
+    for (files, note) in [(2_000, None), (2_003, Some("the last 3 are left out"))] {
+        let diff = (0..files).map(file).collect();
+        let fake = Fake::with(PullDetail { diff, ..detail(PullState::Open) });
+        let body = get(fake, "/projects/shop/pulls/7/files").await.body;
+        assert!(body.contains(&format!("{files} files changed")), "all files are counted");
+        assert!(body.contains("f1999!") && !body.contains("f2000!"), "{files}");
+        assert_eq!(body.contains("too many files to show all"), note.is_some(), "{files}");
+        assert!(note.is_none_or(|note| body.contains(note)), "{files}");
+    }
+}
+
 /// Returns a script injection that works in elements and attributes, and that contains the name of its field.
 pub(super) fn hostile(field: &str) -> String {
     format!("{field}\"'><script>alert('{field}')</script><img src=x onerror=alert(1)>&lt;\u{202e}")
