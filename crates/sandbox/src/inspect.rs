@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use landlock::{AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 use serde::{Deserialize, Serialize};
 
 /// The argument that makes this program inspect its sandbox.
@@ -50,6 +51,8 @@ pub(crate) struct Findings {
     pub(crate) threads: usize,
     /// `true` if the kernel refused to exceed the disk quota.
     pub(crate) has_quota: bool,
+    /// `true` if the kernel has Landlock.
+    pub(crate) has_landlock: bool,
 }
 
 /// Makes the checks of `task`, prints the findings, and then fills memory.
@@ -87,7 +90,15 @@ fn inspect(task: &Task) -> Findings {
         status: status.lines().map(str::to_owned).collect(),
         threads: start(task.threads),
         has_quota: task.disk_bytes.is_some_and(has_quota),
+        has_landlock: has_landlock(),
     }
+}
+
+/// Returns whether the kernel has Landlock: a set of rules can be created. (A kernel without it answers with an error,
+/// which the shim ignores.)
+fn has_landlock() -> bool {
+    let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    rules.handle_access(AccessFs::Execute).and_then(Ruleset::create).is_ok()
 }
 
 /// Returns whether the kernel refuses to let the user own this many bytes here.

@@ -166,7 +166,7 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
         checked(
             "files",
             found.seen.is_empty() && found.writable.is_empty() && found.has_workspace,
-            "the system's programs (read-only), the workspace and the home, and nothing else of the host",
+            files_note(found.has_landlock),
             format!(
                 "seen: {:?}, writable: {:?}, workspace writable: {}",
                 found.seen, found.writable, found.has_workspace
@@ -221,6 +221,17 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
     ]
 }
 
+/// Returns the note about files: whether only the mounts enforce the access, or Landlock too.
+fn files_note(has_landlock: bool) -> &'static str {
+    if has_landlock {
+        "the system's programs (read-only), the workspace and the home, and nothing else of the host"
+    } else {
+        "the system's programs (read-only), the workspace and the home, and nothing else of the host; only the mounts \
+         enforce this, because the kernel has no Landlock (Linux 5.13 or later, CONFIG_SECURITY_LANDLOCK, and \
+         \"landlock\" in the list lsm= of the kernel's command line)"
+    }
+}
+
 /// Returns the note about disk limits: whether the kernel enforces them, and how to make it do so.
 fn disk_note(has_quota: bool, has_users: bool) -> String {
     if has_quota {
@@ -241,6 +252,13 @@ fn is_zero(hexadecimal: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_without_landlock_is_told() {
+        assert!(!files_note(true).contains("Landlock"));
+        assert!(files_note(false).contains("only the mounts enforce this"));
+        assert!(files_note(false).starts_with(files_note(true)));
+    }
 
     #[test]
     fn the_remedy_fits_the_failure() {
