@@ -15,6 +15,7 @@ mod pulls;
 mod remote_pulls;
 mod review;
 mod roles;
+mod routes;
 mod secrets;
 mod settings;
 mod sign_in;
