@@ -214,7 +214,6 @@ impl UseCases {
     }
 
     /// Stores the key for a token, and returns it as it was stored.
-
     async fn commit_key(
         &self,
         trust: &Trust,

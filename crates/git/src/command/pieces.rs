@@ -6,9 +6,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStdout;
 use tokio::task::JoinHandle;
 
-use super::credential::ServerCredential;
-use super::limits::Limits;
-use super::{GitCommand, Piped, failed, read_some};
+use super::{Failing, GitCommand, Piped, read_some};
 use crate::failure::GitError;
 
 /// The maximum size of a piece in bytes.
@@ -20,8 +18,7 @@ pub struct Pieces {
     stdout: Option<ChildStdout>,
     stderr: JoinHandle<Vec<u8>>,
     command: String,
-    credential: Option<ServerCredential>,
-    limits: Limits,
+    failing: Failing,
 }
 
 impl GitCommand {
@@ -36,8 +33,8 @@ impl GitCommand {
         let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
         // git would wait if nobody read its errors.
         let stderr = tokio::spawn(read_some(stderr));
-        let (command, limits) = (self.name(), self.limits());
-        Ok(Pieces { process, stdout, stderr, command, credential: self.credential, limits })
+        let (command, failing) = (self.name(), self.failing());
+        Ok(Pieces { process, stdout, stderr, command, failing })
     }
 }
 
@@ -60,7 +57,7 @@ impl Pieces {
             return Ok(None);
         }
         let stderr = (&mut self.stderr).await.unwrap_or_default();
-        Err(failed(self.command.clone(), status, &stderr, self.credential.as_ref(), self.limits))
+        Err(self.failing.describe(self.command.clone(), status, &stderr))
     }
 }
 

@@ -7,8 +7,8 @@ use super::given::{Service, Site, git, site};
 /// Returns the code and the text of the reason of a job's last run.
 fn reason(service: &Service, job: &str) -> (Value, String) {
     let runs = service.get(&format!("{job}/runs"));
-    let reasons = runs["runs"].as_array().unwrap().iter().map(|run| &run["reason"]);
-    let reason = reasons.filter(|reason| reason.is_object()).next_back().unwrap();
+    let mut reasons = runs["runs"].as_array().unwrap().iter().map(|run| &run["reason"]);
+    let reason = reasons.rfind(|reason| reason.is_object()).unwrap();
     (reason["code"].clone(), reason["text"].as_str().unwrap().to_owned())
 }
 

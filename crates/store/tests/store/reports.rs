@@ -535,7 +535,7 @@ async fn keys_are_read_in_pages() {
         let created = fixture.store.keys_after(KeyOrigin::Created, None, 9).await.unwrap();
         assert_eq!(created, keys, "{name}: exchanged keys are not among the others");
         let found = fixture.store.keys_after(KeyOrigin::Exchanged, None, 9).await.unwrap();
-        assert_eq!(found, [exchanged.clone()], "{name}");
+        assert_eq!(found, std::slice::from_ref(&exchanged), "{name}");
         let after = fixture.store.keys_after(KeyOrigin::Exchanged, Some(exchanged.id), 9).await.unwrap();
         assert_eq!(after, [], "{name}");
     }

@@ -645,7 +645,9 @@ ErrorCode = TypeAliasType(
         "token_refused",
         "token_not_trusted",
         "issuer_unavailable",
+        "limit_reached",
         "too_many_attempts",
+        "too_many_exchanges",
         "trust_not_found",
         "trust_exists",
         "too_many_trusts",
@@ -746,7 +748,9 @@ The error code, for programs. New codes may be added; the status gives the class
 - `token_refused`: The token is not valid: its signature, its issuer or its times are wrong.
 - `token_not_trusted`: No trust accepts the token.
 - `issuer_unavailable`: The keys of the token's issuer cannot be read at the moment.
+- `limit_reached`: The caller, or all callers together, use as much as they may at the same time.
 - `too_many_attempts`: Too many tokens from this address were refused.
+- `too_many_exchanges`: This token was exchanged too often, or too many keys of its trust or its subject work.
 - `trust_not_found`: The trust does not exist.
 - `trust_exists`: A trust with this name already exists.
 - `too_many_trusts`: There are 500 trusts.
@@ -2529,6 +2533,16 @@ class PullRequest(Model):
     """The users who are assigned."""
     ci_files: CiFiles
     """The policy for commits that change files of CI pipelines."""
+    ci_paths: list[str]
+    """
+    More files of CI pipelines, which commits must not change either: paths from the root, in which `*` stands for any
+    characters but `/`, and `**` for any characters. A path that ends with `/` stands for all files in the folder.
+    """
+    protected_branches: list[str]
+    """
+    The branches that jobs never push to, in addition to those that work is merged into. `*` stands for any characters
+    but `/`, and `**` for any characters.
+    """
     archive_on_merge: bool
     """`true` if a job is archived when its pull request is merged."""
     keep_up_to_date: KeepUpToDate
@@ -2556,6 +2570,16 @@ class PullRequestChanges(RequestModel):
     assignees: list[str] | None = None
     """The users to assign."""
     ci_files: CiFiles | None = None
+    ci_paths: list[str] | None = None
+    """
+    More files of CI pipelines, which commits must not change either: paths from the root, in which `*` stands for any
+    characters but `/`, and `**` for any characters. A path that ends with `/` stands for all files in the folder.
+    """
+    protected_branches: list[str] | None = None
+    """
+    The branches that jobs never push to, in addition to those that work is merged into. `*` stands for any characters
+    but `/`, and `**` for any characters.
+    """
     archive_on_merge: bool | None = None
     """`true` to archive a job when its pull request is merged; by default, `false`."""
     keep_up_to_date: KeepUpToDate | None = None

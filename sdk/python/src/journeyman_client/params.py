@@ -568,6 +568,16 @@ class PullRequestChanges(TypedDict):
     assignees: NotRequired[list[str] | None]
     """The users to assign."""
     ci_files: NotRequired[CiFiles | None]
+    ci_paths: NotRequired[list[str] | None]
+    """
+    More files of CI pipelines, which commits must not change either: paths from the root, in which `*` stands for any
+    characters but `/`, and `**` for any characters. A path that ends with `/` stands for all files in the folder.
+    """
+    protected_branches: NotRequired[list[str] | None]
+    """
+    The branches that jobs never push to, in addition to those that work is merged into. `*` stands for any characters
+    but `/`, and `**` for any characters.
+    """
     archive_on_merge: NotRequired[bool | None]
     """`true` to archive a job when its pull request is merged; by default, `false`."""
     keep_up_to_date: NotRequired[KeepUpToDate | None]

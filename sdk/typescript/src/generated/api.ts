@@ -480,7 +480,8 @@ export interface paths {
         };
         /**
          * Get a job's diff
-         * @description Returns the job's changes relative to its base, as a unified diff. The diff is empty if nothing has changed.
+         * @description Returns the job's changes relative to its base, as a unified diff. The diff is empty if nothing has changed. If it
+         *     cannot be read to its end, the connection breaks off.
          */
         get: operations["getDiff"];
         put?: never;
@@ -788,7 +789,8 @@ export interface paths {
         };
         /**
          * List keys
-         * @description Returns the keys in pages, newest first, including revoked ones, without secrets.
+         * @description Returns the keys in pages, newest first, including revoked ones, without secrets. Keys that were exchanged for tokens
+         *     have a list of their own, with `origin=exchanged`.
          */
         get: operations["listKeys"];
         put?: never;
@@ -1481,8 +1483,9 @@ export interface paths {
         /**
          * Exchange a token for a key
          * @description Returns a key that works for 15 minutes, for a token of an OpenID issuer that a trust accepts. Needs no API key. A CI
-         *     job uses the token that its CI service gives it, so that no key is stored there. A token can be exchanged more than
-         *     once until it expires.
+         *     job uses the token that its CI service gives it, so that no key is stored there. A token has one key: until it
+         *     expires, it can be exchanged again, 20 times and once more each minute. The key then gets a new secret, and the one
+         *     before is refused.
          */
         post: operations["exchangeToken"];
         delete?: never;
@@ -2201,7 +2204,9 @@ export interface components {
          *     - `token_refused`: The token is not valid: its signature, its issuer or its times are wrong.
          *     - `token_not_trusted`: No trust accepts the token.
          *     - `issuer_unavailable`: The keys of the token's issuer cannot be read at the moment.
+         *     - `limit_reached`: The caller, or all callers together, use as much as they may at the same time.
          *     - `too_many_attempts`: Too many tokens from this address were refused.
+         *     - `too_many_exchanges`: This token was exchanged too often, or too many keys of its trust or its subject work.
          *     - `trust_not_found`: The trust does not exist.
          *     - `trust_exists`: A trust with this name already exists.
          *     - `too_many_trusts`: There are 500 trusts.
@@ -2275,7 +2280,7 @@ export interface components {
          *     - `internal`: An internal error occurred in the server.
          * @enum {string}
          */
-        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "template_not_found" | "template_exists" | "too_many_templates" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "too_many_attempts" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "user_not_found" | "user_exists" | "user_disabled" | "last_administrator" | "identity_missing" | "password_missing" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_exists" | "branch_not_found" | "pull_request_conflict" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "storage_full" | "outcome_unknown" | "internal";
+        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "template_not_found" | "template_exists" | "too_many_templates" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "limit_reached" | "too_many_attempts" | "too_many_exchanges" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "user_not_found" | "user_exists" | "user_disabled" | "last_administrator" | "identity_missing" | "password_missing" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_exists" | "branch_not_found" | "pull_request_conflict" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "storage_full" | "outcome_unknown" | "internal";
         /** @description An entry in the log of a job. New types may be added; ignore types that you do not know. */
         Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventPullRequestOutdated"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventChangesLeftOut"] | components["schemas"]["EventCheckoutIncomplete"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
         /** @description The agent's turn was cut short, and the agent is asked to continue. */
@@ -4221,6 +4226,16 @@ export interface components {
             assignees: string[];
             /** @description The policy for commits that change files of CI pipelines. */
             ciFiles: components["schemas"]["CiFiles"];
+            /**
+             * @description More files of CI pipelines, which commits must not change either: paths from the root, in which `*` stands for any
+             *     characters but `/`, and `**` for any characters. A path that ends with `/` stands for all files in the folder.
+             */
+            ciPaths: string[];
+            /**
+             * @description The branches that jobs never push to, in addition to those that work is merged into. `*` stands for any characters
+             *     but `/`, and `**` for any characters.
+             */
+            protectedBranches: string[];
             /** @description `true` if a job is archived when its pull request is merged. */
             archiveOnMerge: boolean;
             /** @description The reaction to new commits of the branch that an open pull request is merged into. */
@@ -4246,6 +4261,16 @@ export interface components {
             /** @description The users to assign. */
             assignees?: string[] | null;
             ciFiles?: components["schemas"]["CiFiles"] | null;
+            /**
+             * @description More files of CI pipelines, which commits must not change either: paths from the root, in which `*` stands for any
+             *     characters but `/`, and `**` for any characters. A path that ends with `/` stands for all files in the folder.
+             */
+            ciPaths?: string[] | null;
+            /**
+             * @description The branches that jobs never push to, in addition to those that work is merged into. `*` stands for any characters
+             *     but `/`, and `**` for any characters.
+             */
+            protectedBranches?: string[] | null;
             /** @description `true` to archive a job when its pull request is merged; by default, `false`. */
             archiveOnMerge?: boolean | null;
             keepUpToDate?: components["schemas"]["KeepUpToDate"] | null;
@@ -6600,6 +6625,8 @@ export interface operations {
                      *             "reviewers": [],
                      *             "assignees": [],
                      *             "ciFiles": "refuse",
+                     *             "ciPaths": [],
+                     *             "protectedBranches": [],
                      *             "archiveOnMerge": false,
                      *             "keepUpToDate": "off"
                      *           },
@@ -6726,6 +6753,8 @@ export interface operations {
                      *         "reviewers": [],
                      *         "assignees": [],
                      *         "ciFiles": "refuse",
+                     *         "ciPaths": [],
+                     *         "protectedBranches": [],
                      *         "archiveOnMerge": false,
                      *         "keepUpToDate": "off"
                      *       },
@@ -6833,6 +6862,8 @@ export interface operations {
                      *         "reviewers": [],
                      *         "assignees": [],
                      *         "ciFiles": "refuse",
+                     *         "ciPaths": [],
+                     *         "protectedBranches": [],
                      *         "archiveOnMerge": false,
                      *         "keepUpToDate": "off"
                      *       },
@@ -6980,6 +7011,8 @@ export interface operations {
                      *         "reviewers": [],
                      *         "assignees": [],
                      *         "ciFiles": "refuse",
+                     *         "ciPaths": [],
+                     *         "protectedBranches": [],
                      *         "archiveOnMerge": false,
                      *         "keepUpToDate": "off"
                      *       },
@@ -7799,6 +7832,8 @@ export interface operations {
                 limit?: number;
                 /** @description The `nextCursor` of the previous page. */
                 cursor?: string;
+                /** @description How the keys were made; by default, `created`. */
+                origin?: "created" | "exchanged";
             };
             header?: {
                 /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
