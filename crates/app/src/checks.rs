@@ -124,7 +124,9 @@ impl UseCases {
         let forge = self.parts().forges.of(&project).await?;
         let Some(checks) = forge.checks() else { return Ok(Seen::NOTHING) };
         // The project may have another repository now, with other pull requests of the same numbers.
-        if pull.repository.is_some() && forge.identity().await? != pull.repository {
+        if let (Some(known), Some(current)) = (&pull.repository, forge.identity().await?)
+            && *known != current
+        {
             return Ok(Seen::NOTHING);
         }
         let look = Look { project: &project, job: &job, pull, forge: &*forge, checks, watch };

@@ -109,14 +109,14 @@ pub enum ReasonCode {
     PermissionMissing,
     /// The repository is archived on the code host, so it is read-only.
     RepositoryArchived,
+    /// The project has another repository than the one that the job has worked on.
+    RepositoryChanged,
     /// The code host accepts no more requests for some time.
     CodeHostRateLimited,
     /// The commits change files of CI pipelines, and the project or the code host does not allow that.
     CiFilesChanged,
     /// The service may not push to the branch of an existing pull request.
     PullRequestNotWritable,
-    /// The project has another repository than the one that the job has worked on.
-    RepositoryChanged,
     /// The disk is full.
     DiskFull,
     /// The blob store cannot be read or written, or a disk of the service fails or is read-only.

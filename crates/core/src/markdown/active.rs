@@ -255,7 +255,7 @@ impl Reader {
     /// Adds a sign with the text that follows it.
     fn sign(&self, found: &mut Vec<Active>, at: usize, rest: &str) -> usize {
         let signs = run(rest, |c| c == '$' || c == '~');
-        let all = run(rest, |c| !c.is_whitespace() && !"`<>|[]#@!&%".contains(c));
+        let all = run(rest, |c| !c.is_whitespace() && !"`<>|[]#＃@＠﹫!&%".contains(c));
         let length = rest[..all].trim_end_matches(|c| ".,;:!?)]}\"'*_".contains(c)).len().max(signs);
         self.add(found, at, Kind::Sign, 0, length, false)
     }
@@ -272,7 +272,7 @@ impl Reader {
             let all = address(rest);
             // What follows in an address that is no link may act.
             let length = match self.is_closing || web(&rest[..all]).is_none() {
-                true => rest[..all].find(['#', '@', '!', '&', '$', '%', '~']).unwrap_or(all),
+                true => rest[..all].find(['#', '＃', '@', '＠', '﹫', '!', '&', '$', '%', '~']).unwrap_or(all),
                 false => all,
             };
             return self.add(found, at, Kind::Address, 0, length, self.is_closing);
@@ -320,7 +320,7 @@ fn name(rest: &str) -> usize {
 /// Returns the length of the name of a command after a slash: one word. A path such as `usr/bin` is none.
 fn command(rest: &str) -> usize {
     let length = run(rest, |c| c.is_alphanumeric() || c == '_' || c == '-');
-    let is_word = rest.starts_with(char::is_alphabetic);
+    let is_word = rest.starts_with(char::is_alphanumeric);
     let is_end = rest[length..].chars().next().is_none_or(|c| c.is_whitespace() || c == ':');
     if is_word && is_end { length } else { 0 }
 }
@@ -368,7 +368,9 @@ fn own_marker(rest: &str) -> usize {
 /// Returns the length of an address without the punctuation after it.
 fn address(rest: &str) -> usize {
     let is_end = |c: char| {
-        c.is_whitespace() || "<>\"`|[⟨".contains(c) || matches!(c, '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ff0f}')
+        c.is_whitespace()
+            || "<>\"`|[⟨＠﹫＃".contains(c)
+            || matches!(c, '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ff0f}')
     };
     // A host may be an IPv6 address in brackets.
     let rest = rest.split(char::is_whitespace).next().unwrap_or_default();

@@ -270,8 +270,20 @@ fn write_inline(line: &[Inline], place: Place, out: &mut String) {
                 let (before, after) = (inner.len() - inner.trim_start().len(), inner.trim_end().len());
                 let next = inner[after..].chars().next().or_else(|| line.get(at + 1).map(first));
                 let before_mark = if before > 0 { Some(' ') } else { out.chars().next_back() };
-                match is_emphasis(before_mark, text, next) {
-                    false => out.push_str(&inner),
+                // Some hosts read other marks within struck text first.
+                let is_plain = !matches!(kind, Emphasis::Struck) || !text.contains(['^', '~']);
+                match is_plain && is_emphasis(before_mark, text, next) {
+                    // Without the marks, a sign and a name could meet.
+                    false => {
+                        let meets = |sign: Option<char>, next: Option<char>| {
+                            let is_sign = sign.is_some_and(|c| "@＠﹫#＃!%&^$~/[".contains(c));
+                            is_sign && next.is_some_and(|c| !c.is_whitespace())
+                        };
+                        let space = |is_needed| if is_needed { " " } else { "" };
+                        let begin = space(meets(out.chars().next_back(), inner.chars().next()));
+                        let end = space(meets(inner.chars().next_back(), line.get(at + 1).map(first)));
+                        out.push_str(&format!("{begin}{inner}{end}"));
+                    }
                     true => out.push_str(&format!("{}{mark}{text}{mark}{}", &inner[..before], &inner[after..])),
                 }
             }
@@ -347,6 +359,8 @@ pub(super) fn code_span(code: &str, place: Place) -> String {
     let needs_space = code.starts_with('`') || code.ends_with('`') || (code.starts_with(' ') && code.ends_with(' '));
     let space = if needs_space && !code.trim().is_empty() { " " } else { "" };
     let code = if place.is_cell { code.replace('|', "\\|") } else { code.to_owned() };
+    // At the beginning of a paragraph, this would be the definition of a link.
+    let code = if place.is_link { code.replace("]:", "] :") } else { code };
     format!("{fence}{space}{code}{space}{fence}")
 }
 
