@@ -111,7 +111,7 @@ check-dependencies:
 ARM64 = aarch64-unknown-linux-gnu
 check-arm64:
 	rustup target list --installed | grep -q $(ARM64) || rustup target add $(ARM64)
-	cargo clippy --locked --target $(ARM64) --package journeyman-worker --package journeyman-sandbox -- --deny warnings
+	cargo clippy --locked --target $(ARM64) --package journeyman-sandbox -- --deny warnings
 
 ## Inject crashes, network cuts and wrong clocks into four machines and a database: make chaos SECONDS=60 SEED=1
 SECONDS ?= 60
