@@ -282,6 +282,7 @@ addPage("webhook-edit", () => `/projects/shop/webhooks/${hook.id}/edit`);
 addPage("settings-viewer", "/projects/shop/settings/agent", { as: "viewer" });
 addPage("keys", "/keys", { do: open("tbody tr:first-child details:last-child") });
 addPage("keys-rotate", "/keys", { do: open("tbody tr:first-child details:first-child") });
+addPage("keys-exchanged", "/keys/exchanged");
 addPage("key-new", "/keys/new");
 addPage("key-created", "/keys/new", {
   do: async (page) => {

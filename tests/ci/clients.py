@@ -169,7 +169,7 @@ echo $(($("$real" +%s) + 400 * $(wc -l <"$folder/readings")))
 REVOKING = """
 case $* in *"?wait="*)
   if mkdir "$folder/once" 2>/dev/null; then
-    "$real" -sf -H "Authorization: Bearer KEY" "URL/v2/keys" |
+    "$real" -sf -H "Authorization: Bearer KEY" "URL/v2/keys?origin=exchanged" |
       jq -r '.keys[] | select(.name | startswith("oidc:")) | .id' |
       while read -r id; do "$real" -sf -X DELETE -H "Authorization: Bearer KEY" "URL/v2/keys/$id" || exit 1; done
     touch "$folder/revoked"

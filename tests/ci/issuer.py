@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 import urllib.parse
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -63,7 +64,7 @@ class Issuer:
 
     def token(self, audience: str) -> str:
         now = int(time.time())
-        claims = {"iss": self.url, "aud": audience, "iat": now, "nbf": now, "exp": now + 300, **self.claims}
+        claims = {"iss": self.url, "aud": audience, "iat": now, "nbf": now, "exp": now + 300, "jti": str(uuid.uuid4()), **self.claims}
         parts = [{"alg": "RS256", "typ": "JWT", "kid": "one"}, claims]
         text = ".".join(encode(json.dumps(part).encode()) for part in parts)
         sign = ["openssl", "dgst", "-sha256", "-sign", self.key]

@@ -100,7 +100,7 @@ impl UseCases {
             Err(failed) => ImportStage::Failed { cause: failed.to_string() },
         };
         tracing::info!(project = %id, number, ?stage, "an import has ended");
-        let reached = reached.list().unwrap_or_else(|| "no server was reached".to_owned());
+        let reached = reached.list().unwrap_or_else(|| "no server".to_owned());
         let audit = self.audit(caller, "project.import_ended", format!("{id} (from {reached})"));
         for _ in 0..ATTEMPTS {
             match self.continue_import(id, number, stage.clone(), Some(audit.clone())).await {

@@ -357,7 +357,9 @@ async fn an_administrator_imports_a_repository_into_an_empty_project() {
     }
     let stored = fixture.store.import_of(project().id).await.unwrap().unwrap();
     assert!(!format!("{stored:?}").contains("s3cr3t"));
-    let audit = fixture.store.find_audit(AuditFilter::newest(1)).await.unwrap().remove(0).entry;
+    let audit = fixture.store.find_audit(AuditFilter::newest(2)).await.unwrap();
+    assert_eq!(audit[0].entry.action, "project.import_ended");
+    let audit = &audit[1].entry;
     assert_eq!(
         (audit.action.as_str(), audit.subject.as_str()),
         ("project.import_started", "shop (from https://git.example/a.git)")

@@ -89,6 +89,7 @@ const MEMBER: &[&str] = &[
     "POST /jobs/unarchive",
     "GET /keys",
     "POST /keys",
+    "GET /keys/exchanged",
     "GET /keys/new",
     "POST /keys/{key}/revoke",
     "POST /keys/{key}/rotate",

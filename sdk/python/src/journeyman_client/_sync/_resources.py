@@ -337,9 +337,20 @@ class Keys:
         """Returns a key without its secret."""
         return self._transport.get(models.Key, op.GET_KEY, key)
 
-    def list(self, *, page_size: int | None = None, cursor: str | None = None) -> Pager[models.Key]:
-        """Lists the keys, newest first, including revoked ones."""
-        query = {"limit": page_size, "cursor": cursor}
+    def list(
+        self,
+        *,
+        origin: str | None = None,
+        page_size: int | None = None,
+        cursor: str | None = None,
+    ) -> Pager[models.Key]:
+        """Lists the keys, newest first, including revoked ones.
+
+        Args:
+            origin: ``exchanged`` lists the keys that were exchanged for tokens, which are
+                not among the others.
+        """
+        query = {"origin": origin, "limit": page_size, "cursor": cursor}
         return Pager(self._transport, _KEYS, op.LIST_KEYS, query=query)
 
     def revoke(self, key: str, *, if_match: str | models.Key | None = None) -> None:
