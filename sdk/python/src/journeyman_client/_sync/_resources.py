@@ -349,6 +349,8 @@ class Keys:
         Args:
             origin: ``exchanged`` lists the keys that were exchanged for tokens, which are
                 not among the others.
+            page_size: The number of keys that each request reads.
+            cursor: The cursor of the first page to read.
         """
         query = {"origin": origin, "limit": page_size, "cursor": cursor}
         return Pager(self._transport, _KEYS, op.LIST_KEYS, query=query)
