@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 /// The number of waiting requests of a caller, as a multiple of the caller's limit.
 const WAITING: u32 = 32;
 
-/// What is limited.
+/// A kind of resource whose use is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Requests for which git runs, until the client has taken the answer.
@@ -80,13 +80,13 @@ pub struct Limit {
 /// The limits of all classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of [`Class::Git`].
+    /// The limits of [`Class::Git`].
     pub git: Limit,
-    /// Of [`Class::Streams`].
+    /// The limits of [`Class::Streams`].
     pub streams: Limit,
-    /// Of [`Class::Calls`].
+    /// The limits of [`Class::Calls`].
     pub calls: Limit,
-    /// Of [`Class::Memory`], in KiB.
+    /// The limits of [`Class::Memory`], in KiB.
     pub memory: Limit,
     /// The time that a request for git waits until there is room for it.
     pub wait: Duration,
@@ -148,7 +148,7 @@ impl Exceeded {
 pub struct Use {
     /// The class.
     pub class: Class,
-    /// What all callers use now.
+    /// The units that all callers use now.
     pub used: u64,
     /// The limit of all callers.
     pub most: u64,

@@ -84,9 +84,9 @@ pub struct Exchange {
 /// The number of live keys of a trust.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LiveKeys {
-    /// All of them.
+    /// The number of working keys of the trust.
     pub all: usize,
-    /// Those with the name of the [`Exchange`].
+    /// The number of those for the same subject, which have the name of the [`Exchange`].
     pub of_subject: usize,
 }
 

@@ -188,7 +188,8 @@ impl SkipReason {
             Self::NoAddress => "Add its url to .gitmodules.",
             Self::Unsafe => "Give it a plain relative name and path, which no other submodule has or contains.",
             Self::AddressRefused => {
-                "Use an https:// URL, or one that is relative to a repository on the same code host."
+                "Use an https:// URL at a public address, or one that is relative to a repository on the same code \
+                 host; an operator permits private networks with code-host-networks."
             }
             Self::NotPermitted => {
                 "Let all API keys and CI trusts of the project use the other project too, or, for a path, make the \
