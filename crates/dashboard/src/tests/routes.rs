@@ -89,7 +89,6 @@ const MEMBER: &[&str] = &[
     "POST /jobs/unarchive",
     "GET /keys",
     "POST /keys",
-    "GET /keys/exchanged",
     "GET /keys/new",
     "POST /keys/{key}/revoke",
     "POST /keys/{key}/rotate",
@@ -120,6 +119,7 @@ const MEMBER: &[&str] = &[
 const ADMINISTRATOR: &[&str] = &[
     "GET /audit",
     "GET /audit/export",
+    "GET /keys/exchanged",
     "POST /projects",
     "GET /projects/new",
     "POST /projects/{project}/delete",
