@@ -185,6 +185,7 @@ mod tests {
             "shop: <{PAGE}|{title}> failed (<https://git.example/a/pull/7|pull request>)\nIt took &lt;too&gt; long."
         );
         assert_eq!(slack["text"], expected);
+        assert_eq!((&slack["unfurl_links"], &slack["unfurl_media"]), (&json!(false), &json!(false)));
         let card = &sent(WebhookFormat::Teams)["attachments"][0]["content"];
         assert_eq!(card["body"][0]["inlines"][0]["text"], "shop: Fix <b> & *all* | @here failed");
         assert_eq!((card["actions"][0]["url"].clone(), card["actions"].as_array().unwrap().len()), (json!(PAGE), 2));

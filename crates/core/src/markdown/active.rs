@@ -152,12 +152,19 @@ pub(super) struct Reader {
     pub(super) is_line_start: bool,
     /// True after a word that closes issues.
     is_closing: bool,
+    /// True in titles, in which `$` and `~` do not act.
+    pub(super) is_title: bool,
 }
 
 impl Reader {
     /// Returns a reader at the beginning of a block.
     pub(super) const fn new() -> Self {
-        Self { is_line_start: true, is_closing: false }
+        Self { is_line_start: true, is_closing: false, is_title: false }
+    }
+
+    /// Returns a reader of titles.
+    pub(super) const fn of_title() -> Self {
+        Self { is_title: true, ..Self::new() }
     }
 
     /// Returns what acts in a text, in order and without overlap.
@@ -178,12 +185,13 @@ impl Reader {
                 '@' | '＠' | '﹫' => {
                     let after = &rest[c.len_utf8()..];
                     let is_word = after.starts_with('[') && bracket(after).is_some_and(|(_, in_code)| in_code);
-                    let length = if is_word || own_marker(after) > 0 { 0 } else { name(after) };
+                    let length = if is_word || own_marker(after) > 0 { 0 } else { before_number(after, name(after)) };
                     self.after_sign(&mut found, at, c, Kind::Mention, length, false)
                 }
                 '#' | '＃' => {
                     let key = run(&rest[c.len_utf8()..], |c| c.is_alphanumeric() || c == '-' || c == '_');
                     let is_work_item = text[..at].ends_with("AB") || text[..at].ends_with("ab");
+                    let key = before_number(&rest[c.len_utf8()..], key);
                     let in_code = key > 0 && (self.is_closing || is_work_item);
                     self.after_sign(&mut found, at, c, Kind::Reference, key, in_code)
                 }
@@ -192,7 +200,7 @@ impl Reader {
                     let quoted = if c == '%' && rest[1..].starts_with(['"', '{']) { 1 } else { 0 };
                     self.after_sign(&mut found, at, c, Kind::Reference, number.max(quoted), false)
                 }
-                '$' | '~' => self.sign(&mut found, at, rest),
+                '$' | '~' if !self.is_title => self.sign(&mut found, at, rest),
                 '/' if self.is_line_start => match command(&rest[1..]) {
                     0 => 1,
                     length => self.add(&mut found, at, Kind::Command, 1, length, true),
@@ -217,7 +225,10 @@ impl Reader {
             if !c.is_whitespace() {
                 self.is_line_start = false;
             }
-            at += length.max(c.len_utf8());
+            let length = length.max(c.len_utf8());
+            // Hosts find a word that closes issues behind any sign.
+            self.is_closing |= ends_with_closing(&text[at..at + length]);
+            at += length;
         }
         found
     }
@@ -272,7 +283,10 @@ impl Reader {
             let all = address(rest);
             // What follows in an address that is no link may act.
             let length = match self.is_closing || web(&rest[..all]).is_none() {
-                true => rest[..all].find(['#', '＃', '@', '＠', '﹫', '!', '&', '$', '%', '~']).unwrap_or(all),
+                true => {
+                    let signs = ['#', '＃', '@', '＠', '﹫', '!', '&', '$', '%', '~'];
+                    before_number(rest, rest[..all].find(signs).unwrap_or(all))
+                }
                 false => all,
             };
             return self.add(found, at, Kind::Address, 0, length, self.is_closing);
@@ -294,13 +308,17 @@ impl Reader {
             }
         }
         let is_path = after.starts_with(['/', '#', '!', '.']) && !after.starts_with(". ");
-        if CLOSING.contains(&lower.as_str()) {
-            self.is_closing = true;
-        } else if !BETWEEN.contains(&lower.as_str()) && !is_path {
+        if !BETWEEN.contains(&lower.as_str()) && !is_path {
             self.is_closing = false;
         }
         length
     }
+}
+
+/// Returns whether a piece of text ends with a word that closes issues.
+pub(super) fn ends_with_closing(piece: &str) -> bool {
+    let word = piece.rsplit(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    CLOSING.iter().any(|closing| word.eq_ignore_ascii_case(closing))
 }
 
 /// Returns the length of the beginning of a text whose characters are of a kind.
@@ -317,10 +335,17 @@ fn name(rest: &str) -> usize {
     rest[..all].trim_end_matches(|c| ".:/".contains(c)).len()
 }
 
+/// Returns the length of a name without a number such as that of `GH-1` in it, which a title refers to also in code.
+fn before_number(rest: &str, length: usize) -> usize {
+    let name = rest[..length].to_ascii_lowercase();
+    let ends = ["gh-", "gl-"].into_iter().filter_map(|key| name.find(key)).map(|at| at + 2);
+    ends.min().filter(|end| name[end + 1..].starts_with(|c: char| c.is_ascii_digit())).unwrap_or(length)
+}
+
 /// Returns the length of the name of a command after a slash: one word. A path such as `usr/bin` is none.
 fn command(rest: &str) -> usize {
     let length = run(rest, |c| c.is_alphanumeric() || c == '_' || c == '-');
-    let is_word = rest.starts_with(char::is_alphanumeric);
+    let is_word = rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
     let is_end = rest[length..].chars().next().is_none_or(|c| c.is_whitespace() || c == ':');
     if is_word && is_end { length } else { 0 }
 }

@@ -247,7 +247,23 @@ pub(super) fn inline(line: &[Inline], place: Place) -> String {
     let mut out = String::new();
     write_inline(line, place, &mut out);
     let lines: Vec<&str> = out.split('\n').map(|line| line.trim_start_matches([' ', '\t'])).collect();
-    lines.join("\n").trim_end().to_owned()
+    let text = lines.join("\n").trim_end().to_owned();
+    if place.is_cell { text } else { without_definitions(text) }
+}
+
+/// Escapes a bracket at the beginning of a line before code with `]:`, which would begin the definition of a link.
+fn without_definitions(text: String) -> String {
+    let Some(last) = text.replace("\\]:", "   ").rfind("]:") else { return text };
+    let mut escaped = String::with_capacity(text.len() + 1);
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if line.starts_with('[') && at < last {
+            escaped.push('\\');
+        }
+        escaped.push_str(line);
+        at += line.len();
+    }
+    escaped
 }
 
 fn write_inline(line: &[Inline], place: Place, out: &mut String) {
@@ -270,8 +286,8 @@ fn write_inline(line: &[Inline], place: Place, out: &mut String) {
                 let (before, after) = (inner.len() - inner.trim_start().len(), inner.trim_end().len());
                 let next = inner[after..].chars().next().or_else(|| line.get(at + 1).map(first));
                 let before_mark = if before > 0 { Some(' ') } else { out.chars().next_back() };
-                // Some hosts read other marks within struck text first.
-                let is_plain = !matches!(kind, Emphasis::Struck) || !text.contains(['^', '~']);
+                // Some hosts read other marks within struck text first, or a description in a line of it.
+                let is_plain = !matches!(kind, Emphasis::Struck) || !text.contains(['^', '~', '\n']);
                 match is_plain && is_emphasis(before_mark, text, next) {
                     // Without the marks, a sign and a name could meet.
                     false => {
@@ -345,6 +361,8 @@ fn write_text(text: &str, place: Place, out: &mut String) {
             ']' if place.is_link || next.is_some_and(|c| "([:{".contains(c)) => out.push_str("\\]"),
             '!' if next == Some('[') => out.push_str("\\!"),
             '|' if place.is_cell => out.push_str("\\|"),
+            // What is in braces at the end of a heading can be its attributes.
+            '}' if place.is_heading => out.push_str("\\}"),
             '#' if is_start || place.is_heading => out.push_str("\\#"),
             '-' | '+' if is_start => out.extend(['\\', c]),
             '.' | ')' if is_after_number => out.extend(['\\', c]),

@@ -2,7 +2,7 @@
 
 use super::gfm::{Place, code_span, inline};
 use super::hidden::shown;
-use super::split::split_line;
+use super::split::{split_line, split_title};
 use super::tree::{Inline, plain_of};
 
 /// Returns a line of text with spaces for its line breaks, and with visible characters only, for readers that interpret
@@ -17,10 +17,7 @@ pub fn plain_line(text: &str) -> String {
 #[must_use]
 pub fn title(text: &str) -> String {
     let mut title = String::new();
-    let mut parts = split_line(parts(text));
-    // These signs do not act in titles, but what follows them may.
-    parts = parts.into_iter().flat_map(without_signs).collect();
-    for part in parts {
+    for part in split_title(parts(text)) {
         match part {
             Inline::Code(code) => title.push_str(&code_span(&code, Place::default())),
             Inline::Url(url) if url.contains('#') => title.push_str(&code_span(&url, Place::default())),
@@ -92,18 +89,6 @@ fn parts(text: &str) -> Vec<Inline> {
         true => pieces.iter().enumerate().map(part).collect(),
         false => vec![Inline::Text(text)],
     }
-}
-
-/// Returns the parts of code that begins with `$` or `~`.
-fn without_signs(part: Inline) -> Vec<Inline> {
-    let Inline::Code(code) = &part else { return vec![part] };
-    let rest = code.trim_start_matches(['$', '~']);
-    if rest.len() == code.len() {
-        return vec![part];
-    }
-    let signs = Inline::Text(code[..code.len() - rest.len()].to_owned());
-    let rest = split_line(vec![Inline::Text(rest.to_owned())]);
-    [signs].into_iter().chain(rest.into_iter().flat_map(without_signs)).collect()
 }
 
 /// Returns whether something in a text acts.

@@ -1,6 +1,6 @@
 //! Separates what acts on hosts from the text around it, as code.
 
-use super::active::{Active, Kind, Reader, web};
+use super::active::{Active, Kind, Reader, ends_with_closing, web};
 use super::tree::{Block, Inline};
 
 /// Returns the blocks with what acts as code, and with addresses as links or code.
@@ -28,7 +28,12 @@ fn block(block: Block) -> Block {
 
 /// Returns a line with what acts as code.
 pub(super) fn split_line(line: Vec<Inline>) -> Vec<Inline> {
-    inlines(merged(plain(line)), &mut Reader::new())
+    inlines(merged(plain(line), false), &mut Reader::new())
+}
+
+/// Returns a title with what acts in titles as code.
+pub(super) fn split_title(line: Vec<Inline>) -> Vec<Inline> {
+    inlines(merged(plain(line), true), &mut Reader::of_title())
 }
 
 /// Turns code into text that acts even in code.
@@ -48,16 +53,20 @@ fn acts_in_code(code: &str) -> bool {
     reader.read(code).iter().any(|active| active.in_code)
 }
 
-/// Joins adjacent texts, and adjacent spans of code, which could not be told apart.
-fn merged(line: Vec<Inline>) -> Vec<Inline> {
+/// Joins adjacent texts, and adjacent spans of code, which could not be told apart. A word that closes issues is not
+/// joined with what follows it, and nothing is in a title, where a sign and a name act in code.
+fn merged(line: Vec<Inline>, is_title: bool) -> Vec<Inline> {
     let mut joined: Vec<Inline> = Vec::with_capacity(line.len());
     for part in line {
         match (joined.last_mut(), part) {
+            (Some(Inline::Code(text)), part @ Inline::Code(_)) if is_title || ends_with_closing(text.trim_end()) => {
+                joined.extend([Inline::Text(" ".to_owned()), part]);
+            }
             (Some(Inline::Text(text)), Inline::Text(more)) | (Some(Inline::Code(text)), Inline::Code(more)) => {
                 text.push_str(&more);
             }
             (_, Inline::Text(text) | Inline::Code(text)) if text.is_empty() => {}
-            (_, Inline::Emphasis(kind, line)) => joined.push(Inline::Emphasis(kind, merged(line))),
+            (_, Inline::Emphasis(kind, line)) => joined.push(Inline::Emphasis(kind, merged(line, is_title))),
             (_, part) => joined.push(part),
         }
     }
@@ -73,7 +82,7 @@ fn inlines(line: Vec<Inline>, reader: &mut Reader) -> Vec<Inline> {
                 pieces(&text, &found, &mut parts);
             }
             Inline::Emphasis(kind, line) => {
-                reader.is_line_start = false;
+                // Its marks may be left out, so it can begin a line.
                 parts.push(Inline::Emphasis(kind, inlines(line, reader)));
             }
             Inline::Break { is_hard } => {
@@ -87,7 +96,7 @@ fn inlines(line: Vec<Inline>, reader: &mut Reader) -> Vec<Inline> {
             }
         }
     }
-    merged(parts)
+    merged(parts, reader.is_title)
 }
 
 /// Adds the pieces of a text.

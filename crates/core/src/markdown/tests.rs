@@ -192,10 +192,10 @@ fn check_title(title: &str) -> Result<(), String> {
         return Err("a line break".to_owned());
     }
     check_source(title)?;
-    let without_url = |word: &str| match word.contains("://") {
+    let without_url = |word: &str| match word.find("http").filter(|at| word[*at..].contains("://")) {
         // An address separates what is around it.
-        true => format!("{}x", word.split("http").next().unwrap_or_default()),
-        false => word.to_owned(),
+        Some(at) => format!("{}x", &word[..at]),
+        None => word.to_owned(),
     };
     let words: Vec<String> = title.split_inclusive([' ', '`']).map(without_url).collect();
     check_text(&words.concat().replace(['$', '~'], "\0"))
@@ -476,6 +476,26 @@ fn piece() -> impl Strategy<Value = String> {
         "-",
         "＠",
         "ﬁ",
+        "ENG-12",
+        "a/b",
+        "[vulnerability:1]",
+        ": ",
+        "::",
+        "&nbsp;",
+        "\u{a0}",
+        "ada@a.example",
+        "mailto:",
+        "[[",
+        "]]",
+        "{{",
+        "{#a .b}",
+        "[^1]: ",
+        "[a]: ",
+        "<https://a.example/>",
+        "<a href=\"https://a.example/\">",
+        "https://a.example/#1",
+        "\n---\n",
+        "\n\n[",
     ];
     prop_oneof![4 => proptest::sample::select(pieces.to_vec()).prop_map(str::to_owned), 1 => "\\PC{0,3}"]
 }
@@ -484,7 +504,6 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    #[ignore = "finds rare forms that still act, such as a closing word behind an at sign in code: to be solved"]
     fn random_texts_do_not_act(pieces in proptest::collection::vec(piece(), 0..40)) {
         let text = pieces.concat();
         if let Err(found) = check_all(&text) {
@@ -493,14 +512,14 @@ proptest! {
     }
 
     #[test]
-    #[ignore = "finds rare forms that still act, such as struck text that ends with a line break: to be solved"]
     fn random_texts_are_cut(pieces in proptest::collection::vec(piece(), 0..60), most in 0_usize..80) {
         let text = pieces.concat();
         for written in [gfm(&text, most), slack(&text, most), gfm_template(&text, most)] {
             prop_assert!(written.chars().count() <= most, "{}", written);
         }
-        if let Err(found) = check_gfm(&gfm(&text, most)) {
-            return Err(TestCaseError::fail(found));
+        let written = gfm(&text, most);
+        if let Err(found) = check_gfm(&written) {
+            return Err(TestCaseError::fail(format!("{found}\n{written}")));
         }
     }
 

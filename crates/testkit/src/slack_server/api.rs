@@ -33,7 +33,16 @@ pub(super) fn answer(state: &mut State, call: &Call, socket_url: &str) -> Value 
     }
 }
 
+/// Returns whether a message is shown as it is: nothing in it is looked up as a name.
+fn is_shown_as_written(call: &Call) -> bool {
+    call.arguments["parse"] == "none" && call.arguments["link_names"] == false
+}
+
 fn post(state: &mut State, call: &Call) -> Value {
+    let has_previews = ["unfurl_links", "unfurl_media"].iter().any(|name| call.arguments[*name] != false);
+    if has_previews || !is_shown_as_written(call) {
+        return refused("previews_and_names_must_be_off");
+    }
     let text = call.text("text");
     if text.is_empty() {
         return refused("no_text");
@@ -52,6 +61,9 @@ fn post(state: &mut State, call: &Call) -> Value {
 }
 
 fn update(state: &mut State, call: &Call) -> Value {
+    if !is_shown_as_written(call) {
+        return refused("names_must_be_off");
+    }
     let (channel, ts, text) = (call.text("channel"), call.text("ts"), call.text("text"));
     let Some(post) = state.posts.iter_mut().find(|post| post.channel == channel && post.ts == ts) else {
         return refused("message_not_found");
