@@ -60,7 +60,9 @@ impl Git {
     ) -> Result<Merged, GitError> {
         // git 2.38 introduced --write-tree; Debian 12 has git 2.39.
         let options = ["merge-tree", "--write-tree", "--no-messages", "--name-only", "-z"];
-        let mut command = self.at(repository, options.into_iter().chain([base.as_str(), head.as_str()]));
+        let command = self.at(repository, options.into_iter().chain([base.as_str(), head.as_str()]));
+        // The attributes of the branch that is merged into, such as merge=union. Git before 2.43 uses none.
+        let mut command = command.env("GIT_ATTR_SOURCE", base.as_str());
         if let Some(objects) = objects {
             let all = quoted(&repository.join("objects"));
             command = command.env("GIT_OBJECT_DIRECTORY", objects).env("GIT_ALTERNATE_OBJECT_DIRECTORIES", all);

@@ -185,23 +185,13 @@ impl Fixture {
         let branch =
             Branch { name, generation: 1, base, head: head.clone(), pushed: None, repository: None, existed: false };
         let scratch = Scratch::new(self.dir.path());
-        let rebase_tree = self.dir.path().join("rebase");
-        let push = Push {
-            mirrors: &mirrors,
-            mirror: &mirror,
-            remote: &remote,
-            blobs: &OwnBlobs,
-            scratch: &scratch,
-            rebase_tree: &rebase_tree,
-        };
-        let (base, disk_bytes) = ("main", 1 << 30);
+        let push = Push { mirrors: &mirrors, mirror: &mirror, remote: &remote, blobs: &OwnBlobs, scratch: &scratch };
         let outgoing = Outgoing {
             branch: &branch,
             head,
             commits: &[],
             left_out: &[],
-            disk_bytes,
-            base,
+            base: "main",
             ci_files,
             ci_paths: &self.ci_paths,
         };

@@ -15,6 +15,9 @@ use crate::{Mirror, RepositoryError};
 /// The mode of a repository inside a repository (git-fast-import(1)).
 pub(crate) const GITLINK: &str = "160000";
 
+/// The mode of a symbolic link (git-fast-import(1)).
+const LINK: &str = "120000";
+
 /// The file that says where submodules come from (gitmodules(5)).
 pub const GITMODULES: &str = ".gitmodules";
 
@@ -84,8 +87,9 @@ pub struct Rules<'a> {
     pub upstream: Option<&'a Sha>,
     /// The maximum size of a file in bytes.
     pub file_bytes: u64,
-    /// True if the agent made some of the commits.
-    pub has_own_commits: bool,
+    /// True if files of the commits may have more bytes than `file_bytes`: the agent has made some of the commits, or git
+    /// converts files.
+    pub may_have_large_files: bool,
     /// What the commits may say about submodules.
     pub submodules: &'a KnownSubmodules,
 }
@@ -121,6 +125,20 @@ pub enum Checked {
     Accepted(Vec<Sha>),
     /// The commits have content that must not be pushed, in these words.
     Content(String),
+    /// The commits have files with more than [`Rules::file_bytes`].
+    TooLarge(Vec<LargeFile>),
+}
+
+/// A file in a commit that is too large. Git can store more bytes than the tree has, such as UTF-8 for a file in another
+/// encoding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LargeFile {
+    /// The path, as text.
+    pub path: String,
+    /// The object.
+    pub object: Sha,
+    /// The size in bytes.
+    pub bytes: u64,
 }
 
 /// Checks the imported commits after the base up to `head`, protects them from garbage collection, and returns them,
@@ -144,44 +162,45 @@ pub async fn check(mirror: &Mirror, head: &Sha, rules: &Rules<'_>) -> Result<Che
             changes.files.retain(|change| !theirs.contains(&change.result()));
         }
     }
-    // A commit of the service has no files that are too large.
-    let file_bytes = rules.has_own_commits.then_some(rules.file_bytes);
-    if let Some(detail) = unwanted_content(mirror, &changes, file_bytes, rules.submodules).await? {
+    if let Some(detail) = unwanted_content(&changes, rules.submodules) {
         return Ok(Checked::Content(detail));
+    }
+    if rules.may_have_large_files {
+        let large = large_files(mirror, &changes, rules.file_bytes).await?;
+        if !large.is_empty() {
+            return Ok(Checked::TooLarge(large));
+        }
     }
     mirror.keep(&format!("{}/head", rules.job), head).await?;
     Ok(Checked::Accepted(changes.commits))
 }
 
-/// Returns the content that must not be pushed, in any of the commits: repositories inside the repository, pointers and
-/// settings of submodules that were not checked, and files that are too large for code hosts.
-async fn unwanted_content(
-    mirror: &Mirror,
-    changes: &Changes,
-    file_bytes: Option<u64>,
-    known: &KnownSubmodules,
-) -> Result<Option<String>, RepositoryError> {
-    for change @ Change { old_mode, new_mode, path, .. } in &changes.files {
+/// Returns the content that must not be pushed, in any of the commits: repositories inside the repository, and pointers and
+/// settings of submodules that were not checked.
+fn unwanted_content(changes: &Changes, known: &KnownSubmodules) -> Option<String> {
+    changes.files.iter().find_map(|change @ Change { old_mode, new_mode, path, .. }| {
         if new_mode == GITLINK && !known.has_pointer(change) {
-            return Ok(Some(match old_mode == GITLINK {
+            return Some(match old_mode == GITLINK {
                 true => format!("{path:?} points to a commit that was not found in the submodule's repository"),
                 false => format!("{path:?} is a separate git repository"),
-            }));
+            });
         }
-        if path == GITMODULES && !known.has_file(change) {
-            return Ok(Some(format!("{path:?} was changed: it names submodules that could not be checked")));
-        }
-    }
-    let Some(file_bytes) = file_bytes else { return Ok(None) };
-    let blobs: Vec<&Change> = changes.files.iter().filter(|change| change.new_mode.starts_with("100")).collect();
+        (path == GITMODULES && !known.has_file(change))
+            .then(|| format!("{path:?} was changed: it names submodules that could not be checked"))
+    })
+}
+
+/// Returns the files of the commits with more than `most` bytes.
+async fn large_files(mirror: &Mirror, changes: &Changes, most: u64) -> Result<Vec<LargeFile>, RepositoryError> {
+    let has_blob = |change: &&Change| change.new_mode.starts_with("100") || change.new_mode == LINK;
+    let blobs: Vec<&Change> = changes.files.iter().filter(has_blob).collect();
     let names: String = blobs.iter().map(|change| format!("{}\n", change.object)).collect();
     let sizes = mirror.git.at(&mirror.path, ["cat-file", "--batch-check=%(objectsize)"]).stdin(names);
-    let sizes = sizes.run().await?.text()?;
-    let large = blobs.iter().zip(sizes.lines()).find_map(|(change, size)| {
-        let size = size.parse::<u64>().ok().filter(|size| *size > file_bytes)?;
-        Some(format!("{:?} has {size} bytes and the most is {file_bytes} (limits.fileBytes)", change.path))
-    });
-    Ok(large)
+    let large = |(change, size): (&&Change, &str)| {
+        let bytes = size.parse().ok().filter(|bytes| *bytes > most)?;
+        Some(LargeFile { path: change.path.clone(), object: change.object.parse().ok()?, bytes })
+    };
+    Ok(blobs.iter().zip(sizes.run().await?.text()?.lines()).filter_map(large).collect())
 }
 
 fn refused(why: &impl std::fmt::Display) -> RepositoryError {

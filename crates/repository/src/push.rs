@@ -12,12 +12,12 @@ use journeyman_core::left_out::LeftOut;
 use journeyman_core::ports::{Blobs, Remote};
 use journeyman_core::project::CiFiles;
 use journeyman_core::run::ReasonCode;
-use journeyman_git::{Failure, Folders, GitError, Route, Service};
+use journeyman_git::{Failure, Folders, GitError, Merged, Repeated, Route, Service};
 
 use crate::ci_files::{self, CiCheck};
 use crate::diff_stat::{Range, turn_diff};
 use crate::sync::{folders_of, sync};
-use crate::{History, Mirror, ProjectMirrors, RepositoryError, Scratch, bundle, tree_size};
+use crate::{History, Mirror, ProjectMirrors, RepositoryError, Scratch, bundle};
 
 /// The result of a push.
 #[derive(Debug)]
@@ -50,8 +50,6 @@ pub struct Outgoing<'a> {
     pub commits: &'a [Sha],
     /// What the turn changed, but the commits do not have.
     pub left_out: &'a [LeftOut],
-    /// The bytes that a tree may use on the disk if the commits must be rebased.
-    pub disk_bytes: u64,
     /// The branch that people merge the commits into.
     pub base: &'a str,
     /// The policy for commits that change files of CI pipelines. The built-in code host runs no pipelines, so the
@@ -73,8 +71,6 @@ pub struct Push<'a> {
     pub blobs: &'a dyn Blobs,
     /// The folder for temporary files.
     pub scratch: &'a Scratch,
-    /// A path for the working tree of a rebase, which no agent can access. Nothing may exist there.
-    pub rebase_tree: &'a Path,
 }
 
 impl Push<'_> {
@@ -126,21 +122,14 @@ impl Push<'_> {
         outgoing: &Outgoing<'_>,
         theirs: &Sha,
     ) -> Result<Pushed, RepositoryError> {
-        let Outgoing { branch, head, commits, disk_bytes, .. } = *outgoing;
+        let Outgoing { branch, head, commits, .. } = *outgoing;
         let from = match commits.first() {
             // Otherwise the rebase includes the unpublished commits of earlier messages.
             Some(first) if job.unpublished.is_empty() => format!("{first}^"),
             _ => branch.base.to_string(),
         };
         let folders = mirror.folders().await?;
-        for commit in [head, theirs] {
-            tree_size::check(mirror, commit, disk_bytes).await?;
-        }
-        let rebased = rebase(mirror, self.rebase_tree, theirs, &from, head).await;
-        // The temporary tree is removed in any case.
-        let _ = tokio::fs::remove_dir_all(self.rebase_tree).await;
-        let _ = mirror.git.at(&mirror.path, ["worktree", "prune"]).run().await;
-        let Some(head_now) = rebased? else {
+        let Some(head_now) = rebase(mirror, theirs, &from, head).await? else {
             let conflict_branch = format!("{}-conflict-{}", branch.name, &head.as_str()[..8]);
             push(mirror, self.remote, &conflict_branch, head).await?;
             let text = format!(
@@ -238,38 +227,44 @@ impl From<PushError> for RepositoryError {
     }
 }
 
-/// Rebases the commits after `from` up to `head` onto `onto`, and returns the new head; `None` if they conflict. If there
-/// is a merge among the commits, they are merged with `onto` instead: a rebase would lose the resolution of its
-/// conflicts.
-async fn rebase(
-    mirror: &Mirror,
-    tree: &Path,
-    onto: &Sha,
-    from: &str,
-    head: &Sha,
-) -> Result<Option<Sha>, RepositoryError> {
+/// Repeats the commits after `from` up to `head` on top of `onto`, and returns the new head; `None` if they conflict. If
+/// there is a merge among the commits, they are merged with `onto` instead: repeating them would lose the resolution of its
+/// conflicts. No file is checked out.
+async fn rebase(mirror: &Mirror, onto: &Sha, from: &str, head: &Sha) -> Result<Option<Sha>, RepositoryError> {
+    let at = |arguments: &[&str]| mirror.git.at(&mirror.path, arguments.iter().copied());
     let range = format!("{from}..{head}");
-    let merges = ["rev-list", "--merges", "--max-count=1", &range, "--not", "--branches", "--"];
-    let has_merge = !mirror.git.at(&mirror.path, merges).run().await?.stdout.is_empty();
-    // No agent has access to this tree, and git runs without hooks and configuration, as always on the host.
-    let path = tree.to_string_lossy().into_owned();
-    let (start, other) = if has_merge { (onto, head) } else { (head, onto) };
-    let add = ["worktree", "add", "--quiet", "--force", "--detach", &path, start.as_str()];
-    mirror.git.at(&mirror.path, add).run().await?;
-    let inside = |arguments: &[&str]| mirror.git.command(arguments).directory(tree);
-    let joined = match has_merge {
-        true => {
-            // The last commit of a turn names its message.
-            let trailers = inside(&["log", "-1", "--format=%(trailers)", head.as_str(), "--"]).run().await?.text()?;
-            let message = format!("Merge the newest commits of the branch\n\n{}", trailers.trim_end());
-            inside(&["merge", "--quiet", "--no-ff", "-m", &message, other.as_str()]).run().await
-        }
-        false => inside(&["rebase", "--quiet", "--onto", other.as_str(), from]).run().await,
-    };
-    if let Err(error) = joined {
-        // A conflict leaves unmerged files; other failures of git leave none.
-        let unmerged = inside(&["ls-files", "--unmerged", "-z"]).run().await?.stdout;
-        return if unmerged.is_empty() { Err(error.into()) } else { Ok(None) };
+    let merges = at(&["rev-list", "--merges", "--max-count=1", &range, "--not", "--branches", "--"]);
+    if !merges.run().await?.stdout.is_empty() {
+        return merge(mirror, onto, head).await;
     }
-    Ok(Some(inside(&["rev-parse", "HEAD"]).run().await?.sha()?))
+    let committer = at(&["var", "GIT_COMMITTER_IDENT"]).run().await?.text()?;
+    let commits = at(&["rev-list", "--reverse", "--topo-order", "--parents", &range, "--not", onto.as_str(), "--"]);
+    let mut tip = onto.clone();
+    for line in commits.run().await?.text()?.lines() {
+        let commits: Vec<Sha> = line.split(' ').flat_map(str::parse).collect();
+        let [commit, parent] = commits.as_slice() else {
+            let detail = format!("{line:?} is not a commit and its parent");
+            return Err(GitError::Unexpected { command: "rev-list".to_owned(), detail }.into());
+        };
+        match mirror.git.repeat(&mirror.path, (commit, parent), &tip, committer.trim_end()).await? {
+            Repeated::Commit(new) => tip = new,
+            Repeated::Unchanged => {}
+            Repeated::Conflicts => return Ok(None),
+        }
+    }
+    Ok(Some(tip))
 }
+
+/// Merges `head` into `onto`, and returns the new head; `None` if they conflict.
+async fn merge(mirror: &Mirror, onto: &Sha, head: &Sha) -> Result<Option<Sha>, RepositoryError> {
+    let Merged::Tree(tree) = mirror.git.merge(&mirror.path, onto, head).await? else { return Ok(None) };
+    // The last commit of a turn names its message.
+    let trailers = ["log", "-1", "--format=%(trailers)", head.as_str(), "--"];
+    let trailers = mirror.git.at(&mirror.path, trailers).run().await?.stdout;
+    let message = [b"Merge the newest commits of the branch\n\n", trailers.trim_ascii_end(), b"\n"].concat();
+    let commit = ["commit-tree", tree.as_str(), "-p", onto.as_str(), "-p", head.as_str(), "-F", "-"];
+    Ok(Some(mirror.git.at(&mirror.path, commit).stdin(message).run().await?.sha()?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The size of a commit's tree, counted before the host checks it out, and the files with attributes in it.
+//! The size of a commit's tree, counted before it is checked out, and the files with attributes in it.
 //!
 //! A tree refers to its folders by their content, so a few kilobytes of objects can describe any number of files: each
 //! folder is stored once and may be referenced a thousand times.
@@ -79,6 +79,14 @@ impl TreeSizes {
 /// Returns the IDs of the files with attributes (`.gitattributes`) in a commit.
 pub(crate) async fn attributes_of(mirror: &Mirror, commit: &Sha) -> Result<Arc<[String]>, RepositoryError> {
     Ok(facts(mirror, commit, u64::MAX).await?.attributes)
+}
+
+/// Returns whether a commit has files with attributes, with which git writes other bytes than those of the commit.
+///
+/// # Errors
+/// Git failed.
+pub async fn has_attributes(mirror: &Mirror, commit: &Sha) -> Result<bool, RepositoryError> {
+    Ok(!attributes_of(mirror, commit).await?.is_empty())
 }
 
 /// Returns the paths of the pointers of submodules in a commit, at most 1000.

@@ -26,7 +26,7 @@ use journeyman_core::message::Message;
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
 use journeyman_repository::damage::named;
-use journeyman_repository::import::{self, Checked, FILE_BYTES, GITMODULES, ImportError, Rules};
+use journeyman_repository::import::{self, Checked, FILE_BYTES, GITMODULES, ImportError, LargeFile, Rules};
 use journeyman_repository::published::TRAILER;
 use journeyman_repository::{Mirror, Scratch};
 
@@ -267,8 +267,8 @@ struct Committed<'a> {
 /// What was found out by the attempts to commit a turn.
 #[derive(Default)]
 struct Attempts {
-    /// Files and folders whose content git has refused.
-    refused: BTreeSet<PathBuf>,
+    /// Files and folders whose content cannot be committed, with the reasons.
+    refused: BTreeMap<PathBuf, LeftOutReason>,
     /// The agent's newest commit that is taken, once it is known.
     own: Option<Sha>,
     /// The agent's newest commit, if its commits were refused, and the error. The commit is not known if git could not even
@@ -279,12 +279,33 @@ struct Attempts {
 }
 
 impl Attempts {
-    /// Records the files and folders of a commit that an error names. Returns whether there are any that are new.
-    async fn refuse(&mut self, committer: &mut Committer<'_>, head: &Sha, error: &str) -> Result<bool, RunError> {
-        let paths = committer.paths_of(head, &named(error)).await?;
+    /// Records the files and folders of a commit with these objects. Returns whether there are any that are new.
+    async fn refuse(
+        &mut self,
+        committer: &mut Committer<'_>,
+        head: &Sha,
+        objects: &BTreeSet<Sha>,
+        reason: LeftOutReason,
+    ) -> Result<bool, RunError> {
+        let paths = committer.paths_of(head, objects).await?;
         let known = self.refused.len();
-        self.refused.extend(paths);
+        self.refused.extend(paths.into_iter().map(|path| (path, reason)));
         Ok(self.refused.len() > known)
+    }
+
+    /// Records files that are too large after their conversion. Returns whether there are any that are new.
+    async fn refuse_large(
+        &mut self,
+        committer: &mut Committer<'_>,
+        head: &Sha,
+        files: &[LargeFile],
+    ) -> Result<bool, RunError> {
+        let mut has_new = false;
+        for file in files {
+            let reason = LeftOutReason::TooLarge { bytes: file.bytes };
+            has_new |= self.refuse(committer, head, &BTreeSet::from([file.object.clone()]), reason).await?;
+        }
+        Ok(has_new)
     }
 
     /// Returns which commits of the agent are replaced by one of the service.
@@ -366,7 +387,9 @@ impl<'a> Collection<'a> {
                 if task.snapshot
                     && committer.own == turn.head
                     && error.is_refusal()
-                    && attempts.refuse(&mut committer, &head, &error.to_string()).await?
+                    && attempts
+                        .refuse(&mut committer, &head, &named(&error.to_string()), LeftOutReason::RefusedByGit)
+                        .await?
                 {
                     committer.end().await;
                     return Ok(Attempt::Again);
@@ -377,38 +400,54 @@ impl<'a> Collection<'a> {
         if pointers.has_some() {
             pointers.judge_commit(mirror, &head).await?;
         }
+        let has_own_commits = committer.own != turn.head;
         let rules = Rules {
             submodules: pointers.known(),
             job: context.job.id,
             base: &turn.head,
             upstream: context.upstream,
             file_bytes: context.limits.file_bytes.unwrap_or(FILE_BYTES),
-            // A commit of the service has no other files than those that were checked.
-            has_own_commits: committer.own != turn.head,
+            // A commit of the service has no other files than those that were checked, unless git converts them.
+            may_have_large_files: has_own_commits || turned.may_convert(),
         };
         let checked = import::check(mirror, &head, &rules);
         let checked = deadline::within(deadline::CHECK, "checking the commits of the turn", checked).await?;
         let checked = match checked {
             Checked::Accepted(commits) => {
                 let is_used = staged.has_lfs
-                    || rules.has_own_commits
+                    || has_own_commits
                         && turned.after.has_attributes
                         && match context.objects {
                             Some(objects) => objects.start_tree().await?.is_used,
                             None => true,
                         };
                 let problem = match is_used {
-                    true => check_lfs(context, &head, rules.has_own_commits).await?,
+                    true => check_lfs(context, &head, has_own_commits).await?,
                     false => None,
                 };
                 attempts.has_objects |= is_used;
                 problem.map_or(Checked::Accepted(commits), Checked::Content)
             }
-            content => content,
+            other => other,
         };
         match checked {
             Checked::Accepted(commits) => {
                 Ok(Attempt::Committed(Box::new(Committed { committer, head, commits, staged })))
+            }
+            Checked::TooLarge(files)
+                if !has_own_commits && attempts.refuse_large(&mut committer, &head, &files).await? =>
+            {
+                committer.end().await;
+                Ok(Attempt::Again)
+            }
+            Checked::TooLarge(files) => {
+                committer.end().await;
+                let LargeFile { path, bytes, .. } = &files[0];
+                let most = rules.file_bytes;
+                let text = format!(
+                    "the agent's commits are refused: {path:?} has {bytes} bytes and the most is {most} (limits.fileBytes)"
+                );
+                Err(RunError::failed(ReasonCode::WorkspaceRefused, text))
             }
             Checked::Content(detail) => {
                 committer.end().await;

@@ -162,6 +162,15 @@ impl Fixture {
         git_in(&self.dir.path().join("clone"), arguments)
     }
 
+    /// Runs git in the clone with an input.
+    pub(crate) fn in_clone_with(&self, arguments: &[&str], input: &[u8]) -> String {
+        let file = self.dir.path().join("input");
+        std::fs::write(&file, input).unwrap();
+        let mut git = Command::new("git");
+        git.args(arguments).current_dir(self.dir.path().join("clone")).env("GIT_CONFIG_GLOBAL", "/dev/null");
+        text_of(git.stdin(std::fs::File::open(file).unwrap()))
+    }
+
     /// Stores a home with these files, as after a turn of the agent.
     pub(crate) async fn store_home(&self, files: &[(&str, &str)]) {
         let home = &self.sandbox.workspace.home;

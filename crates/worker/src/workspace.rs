@@ -1,11 +1,12 @@
 //! The folders of a job on one machine: its working tree, its agent's home, and the folder of the committer.
 //!
 //! A workspace is kept between turns, and reused if it is in the state that the job is in. Otherwise it is rebuilt from
-//! the mirror, which is always possible: a workspace contains nothing that must not be lost. The host runs git in a
-//! tree only before an agent has had access to it.
+//! the mirror, which is always possible: a workspace contains nothing that must not be lost. The host never runs git in a
+//! tree, and the files of a commit are written in the sandbox.
 
 pub(crate) mod beneath;
 pub(crate) mod build;
+pub(crate) mod checkout;
 pub(crate) mod disk_usage;
 pub(crate) mod free_space;
 pub(crate) mod git_dirs;
@@ -87,11 +88,6 @@ impl Workspace {
     /// Returns the folder of the lists for filling submodules, to which only the service writes.
     pub(crate) fn submodule_lists(&self) -> PathBuf {
         self.root.join("submodules")
-    }
-
-    /// Returns the path for the tree of a rebase.
-    pub(crate) fn rebase_tree(&self) -> PathBuf {
-        self.root.join("rebase")
     }
 
     /// Returns whether the tree can be reused for a turn at `turn.head` with the objects of `mirror` and the session

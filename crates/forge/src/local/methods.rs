@@ -7,7 +7,7 @@ use std::path::Path;
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::PullPagesError;
 use journeyman_core::pull::{LocalPull, MergeMethod, NewMerge};
-use journeyman_git::{Git, GitCommand, GitError, Merged, Output};
+use journeyman_git::{Git, GitCommand, GitError, Output, Repeated};
 
 use super::merge::failed;
 
@@ -47,12 +47,12 @@ impl Merging<'_> {
     }
 
     async fn tree_of(&self, commit: &Sha) -> Result<Sha, GitError> {
-        self.at(["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).run().await?.sha()
+        self.git.tree_of(self.path, commit).await
     }
 
-    /// Returns the committer, as a line of a commit.
+    /// Returns the committer as in a commit.
     fn committer(&self) -> String {
-        format!("committer Journeyman <journeyman@localhost> {} +0000\n", self.seconds())
+        format!("Journeyman <journeyman@localhost> {} +0000", self.seconds())
     }
 
     const fn seconds(&self) -> i64 {
@@ -92,13 +92,13 @@ impl Merging<'_> {
         }
         let mut commit = format!("tree {}\nparent {}\n", self.tree, self.base).into_bytes();
         commit.extend([b"author ", author, format!(" {} +0000\n", self.seconds()).as_bytes()].concat());
-        commit.extend(self.committer().into_bytes());
+        commit.extend(format!("committer {}\n", self.committer()).into_bytes());
         commit.push(b'\n');
         commit.extend(message);
         self.write(commit).await
     }
 
-    /// Repeats the commits on top of the base branch, without merges and without commits that change nothing there.
+    /// Repeats the commits on top of the base branch, without merges and without commits whose changes are there already.
     /// Returns the newest one.
     async fn rebase(&self) -> Result<Sha, PullPagesError> {
         let failed = |error: GitError| failed(&error);
@@ -119,7 +119,14 @@ impl Merging<'_> {
                 tip = commit.clone();
                 continue;
             }
-            tip = self.repeat(commit, parent, tip).await?;
+            match self.git.repeat(self.path, (commit, parent), &tip, &self.committer()).await.map_err(failed)? {
+                Repeated::Commit(new) => tip = new,
+                Repeated::Unchanged => {}
+                Repeated::Conflicts => {
+                    let short = commit.as_str().get(..12).unwrap_or_default();
+                    return Err(PullPagesError::NotRebased(format!("{short} conflicts")));
+                }
+            }
         }
         // The commits may have been resolved otherwise than the merge, which is what people have seen.
         if self.tree_of(&tip).await.map_err(failed)? != *self.tree {
@@ -127,41 +134,6 @@ impl Merging<'_> {
             return Err(PullPagesError::NotRebased(text.to_owned()));
         }
         Ok(tip)
-    }
-
-    /// Makes a commit with the changes of another one on top of `tip`. Returns `tip` if nothing changes there.
-    async fn repeat(&self, commit: &Sha, parent: &Sha, tip: Sha) -> Result<Sha, PullPagesError> {
-        let failed = |error: GitError| failed(&error);
-        // A commit with the files of the tip on top of the parent: git then takes the parent for the common ancestor.
-        let files = self.tree_of(&tip).await.map_err(failed)?;
-        let moved = self.at(["commit-tree", files.as_str(), "-p", parent.as_str(), "-m", "moved"]).run().await;
-        let moved = moved.and_then(Output::sha).map_err(failed)?;
-        let Merged::Tree(tree) = self.git.merge(self.path, &moved, commit).await.map_err(failed)? else {
-            let short = commit.as_str().get(..12).unwrap_or_default();
-            return Err(PullPagesError::NotRebased(format!("{short} conflicts")));
-        };
-        if tree == files {
-            return Ok(tip);
-        }
-        let original = self.at(["cat-file", "commit", commit.as_str()]).run().await.map_err(failed)?.stdout;
-        self.write(self.moved(&original, &tree, &tip)).await.map_err(failed)
-    }
-
-    /// Returns a commit with other files and another parent. Its author, message and encoding stay; a signature is no
-    /// longer valid, and left out.
-    fn moved(&self, original: &[u8], tree: &Sha, parent: &Sha) -> Vec<u8> {
-        let end = original.windows(2).position(|pair| pair == b"\n\n").map_or(original.len(), |at| at + 1);
-        let (head, message) = original.split_at(end);
-        let mut commit = format!("tree {tree}\nparent {parent}\n").into_bytes();
-        for line in head.split_inclusive(|byte| *byte == b'\n') {
-            if line.starts_with(b"author ") {
-                commit.extend([line, self.committer().as_bytes()].concat());
-            } else if line.starts_with(b"encoding ") {
-                commit.extend(line);
-            }
-        }
-        commit.extend(message);
-        commit
     }
 
     async fn write(&self, commit: Vec<u8>) -> Result<Sha, GitError> {

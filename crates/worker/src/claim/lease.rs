@@ -23,7 +23,7 @@ use crate::claim::redaction::Redactor;
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 
 /// The signals that end a run early.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Signals {
     /// An interrupting message waits: end the turn, and keep what is committed.
     pub(crate) stop: CancellationToken,

@@ -44,7 +44,7 @@ pub(crate) struct Turned<'a> {
 
 impl Turned<'_> {
     /// Returns whether git may store other bytes than those of the tree.
-    const fn may_convert(&self) -> bool {
+    pub(crate) const fn may_convert(&self) -> bool {
         self.after.has_attributes || self.converts_line_endings
     }
 
@@ -169,7 +169,8 @@ pub(super) struct Open {
     pub(super) staged: Staged,
 }
 
-/// Stages the changes of a turn in the committer's index. Git has refused the content of the paths `refused` before.
+/// Stages the changes of a turn in the committer's index, without those of the paths `refused`, whose content cannot be
+/// committed.
 ///
 /// # Errors
 /// The committer failed.
@@ -179,7 +180,7 @@ pub(crate) async fn stage(
     (base, turned): (&Sha, Turned<'_>),
     pointers: &mut Pointers<'_>,
     objects: Option<&TurnObjects<'_>>,
-    refused: &BTreeSet<PathBuf>,
+    refused: &BTreeMap<PathBuf, LeftOutReason>,
 ) -> Result<Staged, RunError> {
     let differences = match turned.may_have_marks && (turned.may_ignore() || turned.may_convert()) {
         true => committer.differences().await?,
@@ -379,12 +380,12 @@ impl Open {
         Ok(())
     }
 
-    /// Leaves out the files and folders whose content git has refused.
-    fn leave_refused(&mut self, refused: &BTreeSet<PathBuf>) {
+    /// Leaves out the files and folders whose content cannot be committed.
+    fn leave_refused(&mut self, refused: &BTreeMap<PathBuf, LeftOutReason>) {
         let left_out = &mut self.staged.left_out;
         self.present.retain(|entry| {
-            let found = entry.path.ancestors().find(|part| refused.contains(*part));
-            left_out.extend(found.map(|path| (path.to_owned(), LeftOutReason::RefusedByGit)));
+            let found = entry.path.ancestors().find_map(|part| refused.get_key_value(part));
+            left_out.extend(found.map(|(path, reason)| (path.clone(), *reason)));
             found.is_none()
         });
     }

@@ -144,6 +144,20 @@ const CASES: &[Case] = &[
         left_out: &[("bad.u16", LeftOutReason::NotEncodable)],
     },
     Case {
+        name: "a file that is too large only in the encoding of its commit",
+        base: "echo '*.sj working-tree-encoding=SHIFT-JIS' > .gitattributes",
+        agent: r"head -c 400 /dev/zero | tr '\000' '\261' | tee large.sj > copy.txt; head -c 300 large.sj > small.sj",
+        published: &["A\tcopy.txt", "A\tsmall.sj"],
+        left_out: &[("large.sj", LeftOutReason::TooLarge { bytes: 1200 })],
+    },
+    Case {
+        name: "a file that the agent has committed and that is too large only in the encoding of its commit",
+        base: "echo '*.sj working-tree-encoding=SHIFT-JIS' > .gitattributes",
+        agent: r"head -c 400 /dev/zero | tr '\000' '\261' > large.sj; echo 1 > b; git add .; git commit -qm large",
+        published: &["A\tb"],
+        left_out: &[("large.sj", LeftOutReason::TooLarge { bytes: 1200 })],
+    },
+    Case {
         name: "files that are in LFS, with pointers and with other content",
         base: "echo '*.bin filter=lfs diff=lfs merge=lfs -text' > .gitattributes; echo raw > old.bin; echo raw > same.bin",
         agent: r"echo x > new.bin; echo y > old.bin; touch same.bin; : > empty.bin; ln -s b link.bin; echo 1 > b; \

@@ -51,6 +51,7 @@ use crate::submodules::sources::Sources;
 use crate::turn::agent::Agent;
 use crate::turn::context::{Turn, TurnContext};
 use crate::turn::{stop, turn};
+use crate::workspace::checkout::Checkout;
 use crate::workspace::listing::Listing;
 use crate::workspace::scan::{TreeScan, scan};
 use crate::workspace::session::Session;
@@ -387,15 +388,13 @@ impl Steps for HostSteps<'_> {
             remote: &remote,
             blobs: &*self.host.blobs,
             scratch: &workspace.scratch,
-            rebase_tree: &workspace.rebase_tree(),
         };
         let project = &self.assignment.project;
-        let disk_bytes = project.settings.limits.disk_bytes();
         let base = &base_of(job, project, &self.mirror)?;
         let (ci_files, ci_paths) =
             (project.settings.pull_request.ci_files, &project.settings.pull_request.ci_paths[..]);
         let left_out = &self.left_out().await;
-        Ok(push.run(job, &Outgoing { branch, head, commits, left_out, disk_bytes, base, ci_files, ci_paths }).await?)
+        Ok(push.run(job, &Outgoing { branch, head, commits, left_out, base, ci_files, ci_paths }).await?)
     }
 
     async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, RunError> {
@@ -560,9 +559,11 @@ impl HostSteps<'_> {
         missing.extend(self.skipped(&filling.skipped));
         not_fetched.extend(filling.not_fetched);
         missing.extend(not_fetched.iter().map(NotFetched::missing));
-        let (prebuilt, index) = (&self.host.prebuilt, self.sandbox.workspace.index());
-        let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
-        prebuilt.make(&self.mirror, &begun.base, &index, &self.sandbox.sandbox, disk_bytes).await;
+        let (sandbox, mirror, commit) = (&self.sandbox, &self.mirror, &begun.base);
+        let (signals, limits) = (&self.assignment.signals, &self.assignment.project.settings.limits);
+        let environment = &base_environment(self.host, sandbox);
+        let checkout = Checkout { sandbox, environment, signals, limits, mirror, commit };
+        self.host.prebuilt.make(&checkout).await;
         let scanned = self.scan().await?;
         // What was left out of earlier commits differs from the tree of this scan, so it can be committed.
         let (workspace, expected) = (&self.sandbox.workspace, self.left_out_before().await?);

@@ -76,6 +76,19 @@ impl Readable {
 }
 
 impl JobSandbox {
+    /// Returns the same sandbox for another workspace.
+    pub(crate) fn with_workspace(&self, workspace: Workspace, readable: Readable) -> Self {
+        Self {
+            sandbox: Arc::clone(&self.sandbox),
+            workspace,
+            readable,
+            resources: self.resources,
+            egress: self.egress.clone(),
+            image: self.image.clone(),
+            space: Arc::clone(&self.space),
+        }
+    }
+
     /// Returns the parameters for starting a program with the agent's home.
     pub(crate) fn spawn(&self, argv: Vec<String>, environment: BTreeMap<String, String>) -> Spawn {
         Spawn {

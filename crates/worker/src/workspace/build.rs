@@ -11,7 +11,8 @@ use super::{Workspace, remove_file};
 use crate::error::RunError;
 
 impl Workspace {
-    /// Builds a new tree and restores the session, if the files of the commit take no more than `disk_bytes`.
+    /// Builds a workspace without the files of the commit ([`super::checkout`]) and restores the session, if the files take
+    /// no more than `disk_bytes`.
     pub(crate) async fn build(
         &self,
         mirror: &Mirror,
@@ -29,8 +30,7 @@ impl Workspace {
         }
         tokio::fs::create_dir_all(&self.root).await?;
         prebuilt.take(mirror, &self.tree).await?;
-        create_repository(&self.tree, mirror, &format!("ref: refs/heads/{}", turn.branch)).await?;
-        mirror.check_out(&self.tree, &turn.head).await?;
+        create_repository(&self.tree, mirror, &turn.head, Some(&turn.branch)).await?;
         create_commit_dir(self, mirror, &turn.head).await?;
         let archive = session.fetch(self).await?;
         self.restore_home(archive).await

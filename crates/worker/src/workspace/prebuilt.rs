@@ -1,18 +1,22 @@
 //! A prebuilt tree for each large repository: the next job moves it into its workspace instead of checking out
 //! thousands of files while its client waits.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::Sandbox;
+use journeyman_core::project::LimitSettings;
 use journeyman_core::time::Timestamp;
 
+use super::Workspace;
+use super::checkout::Checkout;
+use super::git_dirs::{create_commit_dir, create_repository};
+use crate::claim::lease::Signals;
 use crate::error::RunError;
-use crate::workspace::git_dirs::create_repository;
+use crate::sandbox::job_sandbox::{JobSandbox, Readable};
 use crate::workspace::remove::remove_folder;
 use journeyman_repository::{Mirror, tree_size};
 
@@ -60,28 +64,35 @@ impl PrebuiltTrees {
         Ok(())
     }
 
-    /// Starts to build a tree at `head` for the users of `sandbox`, if the repository is large and has no prebuilt
-    /// tree. `index` is the index of such a tree. Builds nothing if the files take more than `disk_bytes`.
-    pub(crate) async fn make(
-        &self,
-        mirror: &Mirror,
-        head: &Sha,
-        index: &Path,
-        sandbox: &Arc<dyn Sandbox>,
-        disk_bytes: u64,
-    ) {
-        let path = self.path_of(mirror);
+    /// Starts to build a tree at a commit as for a job, if the repository is large and has no prebuilt tree.
+    pub(crate) async fn make(&self, job: &Checkout<'_>) {
+        let path = self.path_of(job.mirror);
+        let index = job.sandbox.workspace.index();
         let is_small = tokio::fs::metadata(index).await.map_or(true, |metadata| metadata.len() < MIN_INDEX_BYTES);
         let is_there = lock(&self.ready).contains(&path) && path.exists();
         if is_small || is_there || !lock(&self.making).insert(path.clone()) {
             return;
         }
         let (making, ready) = (Arc::clone(&self.making), Arc::clone(&self.ready));
-        let (mirror, head) = (mirror.clone(), head.clone());
-        let sandbox = Arc::clone(sandbox);
+        let draft = path.with_extension("draft");
+        let (tree, home, commit_dir) = (draft.join("tree"), draft.join("home"), draft.join("commit"));
+        let workspace = Workspace { root: draft.clone(), tree, home, commit_dir, ..job.sandbox.workspace.clone() };
+        let order = Order {
+            sandbox: job.sandbox.with_workspace(workspace, Readable::new(job.mirror.objects())),
+            environment: job.environment.clone(),
+            // The tree outlives the run of the job.
+            signals: Signals { shutdown: job.signals.shutdown.clone(), ..Signals::default() },
+            limits: job.limits.clone(),
+            mirror: job.mirror.clone(),
+            commit: job.commit.clone(),
+        };
         tokio::spawn(async move {
             tokio::time::sleep(PAUSE).await;
-            match make(&mirror, &head, &path, &*sandbox, disk_bytes).await {
+            let made = order.make(&path).await;
+            if let Err(error) = remove_folder(&draft).await {
+                tracing::warn!(%error, "the folder of a prebuilt tree could not be removed");
+            }
+            match made {
                 Ok(()) => {
                     lock(&ready).insert(path.clone());
                 }
@@ -114,28 +125,37 @@ fn lock(making: &Mutex<HashSet<PathBuf>>) -> std::sync::MutexGuard<'_, HashSet<P
     making.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn make(
-    mirror: &Mirror,
-    head: &Sha,
-    path: &Path,
-    sandbox: &dyn Sandbox,
-    disk_bytes: u64,
-) -> Result<(), RunError> {
-    tree_size::check(mirror, head, disk_bytes).await?;
-    let draft = path.with_extension("draft");
-    for left in [&draft, path] {
-        remove_folder(left).await?;
+/// What a tree is built from.
+struct Order {
+    sandbox: JobSandbox,
+    environment: BTreeMap<String, String>,
+    signals: Signals,
+    limits: LimitSettings,
+    mirror: Mirror,
+    commit: Sha,
+}
+
+impl Order {
+    /// Builds the tree, and moves it to `path`.
+    async fn make(&self, path: &Path) -> Result<(), RunError> {
+        let Self { sandbox, environment, signals, limits, mirror, commit } = self;
+        tree_size::check(mirror, commit, limits.disk_bytes()).await?;
+        let workspace = &sandbox.workspace;
+        for left in [&workspace.root, path] {
+            remove_folder(left).await?;
+        }
+        tokio::fs::create_dir_all(&workspace.home).await?;
+        create_repository(&workspace.tree, mirror, commit, None).await?;
+        create_commit_dir(workspace, mirror, commit).await?;
+        sandbox.adopt_folders().await?;
+        let checkout = Checkout { sandbox, environment, signals, limits, mirror, commit };
+        checkout.write().await?;
+        // A later index, because git rereads files that were written in the same second as its index, which are all files
+        // of a tree that was checked out within a second.
+        tokio::time::sleep(NEXT_SECOND).await;
+        checkout.refresh().await?;
+        Ok(tokio::fs::rename(&workspace.tree, path).await?)
     }
-    create_repository(&draft, mirror, head.as_str()).await?;
-    mirror.check_out(&draft, head).await?;
-    // Before git records the files' metadata: git reads files again whose metadata has changed.
-    sandbox.adopt(std::slice::from_ref(&draft)).await?;
-    // Git rereads files that were modified in the same second as its index, which are all files of a tree that was
-    // checked out within a second. A later index avoids that.
-    tokio::time::sleep(NEXT_SECOND).await;
-    let refresh = ["update-index", "-q", "--refresh", "--force-write-index"];
-    mirror.git.command(refresh).directory(&draft).run().await?;
-    Ok(tokio::fs::rename(draft, path).await?)
 }
 
 /// Returns the modification time of a tree.

@@ -24,6 +24,7 @@ use crate::sandbox::job_sandbox::JobSandbox;
 use crate::submodules::SubmoduleState;
 use crate::submodules::fill::{Filler, Filling};
 use crate::submodules::sources::Sources;
+use crate::workspace::checkout::Checkout;
 use crate::workspace::prebuilt::PrebuiltTrees;
 use crate::workspace::session::Session;
 
@@ -113,13 +114,15 @@ impl Preparation<'_> {
     async fn build(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<Prepared, RunError> {
         let (disk_bytes, workspace) = (self.project.settings.limits.disk_bytes(), &self.sandbox.workspace);
         workspace.build(self.mirror, self.prebuilt, turn, session, disk_bytes).await?;
+        self.sandbox.adopt_folders().await?;
+        let Self { sandbox, base: environment, signals, mirror, .. } = self;
+        let limits = &self.project.settings.limits;
+        Checkout { sandbox, environment, signals, limits, mirror, commit: &turn.head }.write().await?;
         let Filled { files, not_fetched } = match &self.lfs {
             Some(lfs) => lfs.fill(&workspace.tree, &turn.head).await?,
             None => Filled::default(),
         };
-        self.sandbox.adopt_folders().await?;
         if !files.is_empty() || !not_fetched.is_empty() {
-            // The index has the times of files that belong to their owner.
             LfsFilling::complete(workspace, &files).await?;
         }
         let submodules = self.filler().fill(self.mirror, &turn.head, &SubmoduleState::default()).await?;

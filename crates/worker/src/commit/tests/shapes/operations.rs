@@ -169,7 +169,7 @@ const SHAPES: &[Shape] = &[
     Shape {
         name: "refs in another format",
         people: TWO,
-        agent: "rm -r .git/logs; git refs migrate --ref-format=reftable; echo 3 > a; git commit -qam own; echo 3 > b",
+        agent: "rm -rf .git/logs; git refs migrate --ref-format=reftable; echo 3 > a; git commit -qam own; echo 3 > b",
         published: &[r"M 100644 a | 3\n", r"M 100644 b | 3\n"],
         commits: 2,
         ..PLAIN
