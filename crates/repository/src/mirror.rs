@@ -3,7 +3,9 @@
 //! that only the project's jobs may see: those that were not published.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::Permissions;
 use std::ops::Deref;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -180,6 +182,8 @@ impl ProjectMirrors {
         if is_new {
             tokio::fs::create_dir_all(&self.dir).await?;
             self.git.command(["init", "--quiet", "--bare"]).env("GIT_DIR", &path).run().await?;
+            // Programs in sandboxes may read it only once a job of its project names it.
+            tokio::fs::set_permissions(&path, Permissions::from_mode(0o700)).await?;
             tokio::fs::write(path.join(PROJECT), self.project.as_str()).await?;
         }
         // Listing the refs is cheap, and usually shows that nothing has changed.

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use journeyman_core::ports::Remote;
@@ -75,6 +76,11 @@ pub(crate) async fn restore(path: &Path) -> io::Result<()> {
 /// Replaces the mirror at `path` with the one at `new`, and makes the change durable. The damaged mirror is then at
 /// `new` or at `old`. Blocks on disk I/O: not for an async thread.
 fn replace(path: &Path, new: &Path, old: &Path) -> io::Result<()> {
+    // Programs in sandboxes that may read the damaged mirror may read the new one.
+    if let Ok(damaged) = path.metadata() {
+        std::os::unix::fs::chown(new, None, Some(damaged.gid()))?;
+        std::fs::set_permissions(new, damaged.permissions())?;
+    }
     match renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
         Ok(()) => {}
         Err(Errno::NOENT) => std::fs::rename(new, path)?,
@@ -104,6 +110,7 @@ async fn remove(mirror: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
     use std::sync::Arc;
 
@@ -170,7 +177,11 @@ mod tests {
         let (mirrors, remote, commit) = mirrors(dir.path()).await;
         let mirror = mirrors.fetch(remote.clone()).await.unwrap();
         mirror.keep("job_1/head", &commit).await.unwrap();
+        let mode = || mirror.path.metadata().unwrap().mode() & 0o777;
+        assert_eq!(mode(), 0o700, "nobody else may read a mirror, until it is given a group");
+        std::fs::set_permissions(&mirror.path, std::fs::Permissions::from_mode(0o750)).unwrap();
         mirrors.repair(&remote).await.unwrap();
+        assert_eq!(mode(), 0o750, "those who may read the mirror may read the new one");
         mirror.git.at(&mirror.path, ["rev-parse", "--verify", "refs/jobs/job_1/head"]).run().await.unwrap();
         let names = std::fs::read_dir(dir.path().join("mirrors")).unwrap();
         assert_eq!(names.count(), 1, "the damaged mirror was removed");

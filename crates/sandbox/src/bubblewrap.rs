@@ -35,7 +35,7 @@ use crate::probe::{Trial, probe};
 use crate::search;
 use crate::settings::CommonSettings;
 use crate::shim::{Answer, Pass, Plan, handshake};
-use crate::users::{Users, disk_usage, limit_disk};
+use crate::users::{Users, disk_usage, limit_disk, restrict};
 use launcher::Launcher;
 use program::Program;
 
@@ -110,7 +110,13 @@ impl Bubblewrap {
         if let Some(users) = &self.users {
             let (user, group) = (users.of(&spawn.workspace)?.to_string(), users.group().to_string());
             words.push(self.locate("setpriv".as_ref())?.into_os_string());
-            words.extend(["--reuid", &user, "--regid", &group, "--clear-groups", "--"].map(OsString::from));
+            words.extend(["--reuid", &user, "--regid", &group].map(OsString::from));
+            let more: Vec<String> = users.groups_of(&spawn.readable).iter().map(u32::to_string).collect();
+            match more.is_empty() {
+                true => words.push("--clear-groups".into()),
+                false => words.extend(["--groups".into(), more.join(",").into()]),
+            }
+            words.push("--".into());
         }
         words.push(self.locate(&self.settings.program)?.into_os_string());
         words.extend(arguments::of(&self.settings, spawn, self.ready.get().map_or(&[], Vec::as_slice)));
@@ -176,6 +182,13 @@ impl Sandbox for Bubblewrap {
         given.map_err(io::Error::other).and_then(|given| given).map_err(|error| {
             SandboxError::Unavailable(format!("the owner of the workspace could not be changed: {error}"))
         })
+    }
+
+    async fn restrict(&self, folders: &[PathBuf]) -> Result<(), SandboxError> {
+        match &self.users {
+            Some(users) => restrict(users, folders).await,
+            None => Ok(()),
+        }
     }
 
     async fn disk_usage(&self, workspace: &Path) -> Option<u64> {

@@ -39,7 +39,7 @@ use crate::cgroup::{Cgroup, Cgroups, Controller};
 use crate::probe::{Trial, none_holds, probe};
 use crate::settings::CommonSettings;
 use crate::shim::{Answer, Pass, Plan, handshake};
-use crate::users::{Users, disk_usage, limit_disk};
+use crate::users::{Users, disk_usage, limit_disk, restrict};
 use engine::Engine;
 use order::Order;
 use program::Program;
@@ -190,6 +190,14 @@ impl Sandbox for Container {
         let given = tokio::task::spawn_blocking(move || users.give(&folders)).await;
         let given = given.map_err(io::Error::other).and_then(|given| given);
         given.map_err(|error| unavailable("the owner of the workspace could not be changed", &error))
+    }
+
+    // The engine mounts what a program may read, so the program needs no group.
+    async fn restrict(&self, folders: &[PathBuf]) -> Result<(), SandboxError> {
+        match &self.users {
+            Some(users) => restrict(users, folders).await,
+            None => Ok(()),
+        }
     }
 
     async fn disk_usage(&self, workspace: &Path) -> Option<u64> {

@@ -3,7 +3,7 @@
 //!
 //! Invariant: only the owner of a folder records which user the folder belongs to.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use journeyman_core::ports::Spawn;
+use journeyman_core::ports::{SandboxError, Spawn};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, chownat, openat, openat2, statat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
@@ -108,6 +108,33 @@ impl Users {
         folders.iter().try_for_each(|folder| give(folder, user, self.group()))
     }
 
+    /// Lets only a group of its own read a folder, which is assigned when a folder has none yet. The folder stays the
+    /// service's.
+    pub(crate) fn restrict(&self, folder: &Path) -> io::Result<()> {
+        let opened = openat(CWD, folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+        // Two folders must not get the same group.
+        let _round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.own_group(folder).is_none() {
+            let beside = folder.parent().unwrap_or(folder).read_dir()?.flatten();
+            let taken: HashSet<u32> = beside.filter_map(|entry| Some(entry.metadata().ok()?.gid())).collect();
+            let free = (self.range.first + 1..=self.range.last()).find(|group| !taken.contains(group));
+            let free = free.ok_or_else(|| io::Error::other("all group IDs for sandboxes are in use"))?;
+            rustix::fs::fchown(&opened, None, Some(Gid::from_raw(free)))
+                .map_err(|error| refused(error, Uid::from_raw(free)))?;
+        }
+        Ok(rustix::fs::fchmod(&opened, Mode::RWXU | Mode::RGRP | Mode::XGRP)?)
+    }
+
+    /// Returns the groups that may read the folders around these paths ([`Self::restrict`]).
+    pub(crate) fn groups_of(&self, paths: &[PathBuf]) -> BTreeSet<u32> {
+        paths.iter().filter_map(|path| self.own_group(path.parent()?)).collect()
+    }
+
+    fn own_group(&self, folder: &Path) -> Option<u32> {
+        let group = folder.symlink_metadata().ok()?.gid();
+        (self.range.has(group) && group != self.group()).then_some(group)
+    }
+
     /// Limits the space that the user of a workspace may own on its disk, if the kernel enforces quotas there.
     pub(crate) fn limit(&self, workspace: &Path, disk_bytes: Option<u64>) -> io::Result<()> {
         let user = self.of(workspace)?;
@@ -147,6 +174,16 @@ pub(crate) async fn limit_disk(users: &Arc<Users>, spawn: &Spawn) -> io::Result<
     let (users, workspace, disk_bytes) = (Arc::clone(users), spawn.workspace.clone(), spawn.resources.disk_bytes);
     let limited = tokio::task::spawn_blocking(move || users.limit(&workspace, disk_bytes)).await;
     limited.map_err(io::Error::other)?
+}
+
+/// Restricts folders, like [`Users::restrict`], but on a blocking thread.
+pub(crate) async fn restrict(users: &Arc<Users>, folders: &[PathBuf]) -> Result<(), SandboxError> {
+    let (users, folders) = (Arc::clone(users), folders.to_owned());
+    let restricted = move || folders.iter().try_for_each(|folder| users.restrict(folder));
+    let restricted = tokio::task::spawn_blocking(restricted).await.map_err(io::Error::other);
+    restricted.flatten().map_err(|error| {
+        SandboxError::Unavailable(format!("the group of a folder of the service could not be changed: {error}"))
+    })
 }
 
 /// Returns the result of [`Users::disk_usage`], computed on a blocking thread: the disk may be slow.
@@ -290,5 +327,30 @@ mod tests {
         later.give(&[one, home.clone()]).unwrap();
         assert_eq!(later.of(&home).unwrap(), a);
         assert!(later.of(root.path()).is_err());
+    }
+
+    #[test]
+    fn a_restricted_folder_is_open_to_those_who_name_something_in_it() {
+        if !rustix::process::geteuid().is_root() {
+            // Only root can change groups.
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = root.path().join(name);
+            std::fs::create_dir_all(folder.join("objects")).unwrap();
+            folder
+        };
+        let (one, two, open) = (folder("one"), folder("two"), folder("open"));
+        let users = Users::new(UserRange::default(), Vec::new());
+        for folder in [&one, &two, &one] {
+            users.restrict(folder).unwrap();
+            let metadata = folder.metadata().unwrap();
+            assert_eq!((metadata.uid(), metadata.mode() & 0o777), (0, 0o750));
+        }
+        let of = |folder: &Path| users.groups_of(&[folder.join("objects")]);
+        let (first, second) = (of(&one), of(&two));
+        assert!(first.len() == 1 && second.len() == 1 && first != second, "{first:?} {second:?}");
+        assert!(of(&open).is_empty() && !first.contains(&users.group()));
     }
 }

@@ -278,6 +278,13 @@ pub trait Sandbox: Send + Sync {
     /// in a sandbox may have had these folders before.
     async fn adopt(&self, folders: &[PathBuf]) -> Result<(), SandboxError>;
 
+    /// Makes folders of the host unreadable for all programs but those whose [`Spawn::readable`] names something directly in
+    /// them, also after a program has broken out of its sandbox. A back end without users of its own does nothing, which is
+    /// the default.
+    async fn restrict(&self, _folders: &[PathBuf]) -> Result<(), SandboxError> {
+        Ok(())
+    }
+
     /// Checks whether the sandbox's backing service, such as a container engine, answers now. The check is cheap and
     /// does not replace [`Sandbox::probe`].
     async fn available(&self) -> Result<(), SandboxError> {

@@ -70,6 +70,9 @@ fn common(settings: &Settings, by: Asker<'_>) -> anyhow::Result<CommonSettings> 
         let given = group.map_or(Ok(()), |group| allow_traversal(dir, group));
         given.with_context(|| format!("{} cannot be opened to the group of sandboxes", dir.display()))?;
     }
+    if group.is_some() {
+        close_mirrors(&mirrors).with_context(|| format!("{} cannot be closed to sandboxes", mirrors.display()))?;
+    }
     let folder = data.join("sandbox");
     std::fs::create_dir_all(&folder)?;
     Ok(CommonSettings {
@@ -151,6 +154,22 @@ pub(crate) fn open_to_sandboxes(settings: &Settings) -> anyhow::Result<()> {
 fn allow_traversal(dir: &Path, group: u32) -> io::Result<()> {
     std::os::unix::fs::chown(dir, None, Some(group))?;
     std::fs::set_permissions(dir, Permissions::from_mode(0o710))
+}
+
+/// Closes the mirrors of earlier versions, and what is next to them, to the users of sandboxes. A job opens those that it
+/// needs.
+fn close_mirrors(mirrors: &Path) -> io::Result<()> {
+    let entries = match mirrors.read_dir() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let (path, metadata) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+        if metadata.is_dir() && metadata.mode() & 0o007 != 0 {
+            std::fs::set_permissions(path, Permissions::from_mode(metadata.mode() & 0o770))?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns a path at which the users of sandboxes can run this program: its own, or that of a link or copy in `folder`.

@@ -52,6 +52,10 @@ impl Sandbox for SharingSandbox {
         self.inner.has_own_network()
     }
 
+    async fn restrict(&self, folders: &[PathBuf]) -> Result<(), SandboxError> {
+        self.inner.restrict(folders).await
+    }
+
     async fn adopt(&self, folders: &[PathBuf]) -> Result<(), SandboxError> {
         self.inner.adopt(folders).await
     }

@@ -3,8 +3,9 @@
 //! Each repository has its own cache next to its mirror: a project must not get an object of another repository whose
 //! name it knows. Files are synced before they get their names.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use journeyman_core::lfs::{Pointer, copy};
@@ -38,7 +39,7 @@ impl LfsCache {
     pub fn incoming(&self, name: &str) -> io::Result<PathBuf> {
         let folder = self.dir.join(format!("in.{name}"));
         remove_folder(&folder)?;
-        std::fs::create_dir_all(&folder)?;
+        private_folder(&folder)?;
         Ok(folder)
     }
 
@@ -71,7 +72,7 @@ impl LfsCache {
         let folder = path.parent().unwrap_or(&self.dir);
         File::open(file)?.sync_all()?;
         if !folder.is_dir() {
-            std::fs::create_dir_all(folder)?;
+            private_folder(folder)?;
             File::open(&self.dir)?.sync_all()?;
         }
         std::fs::rename(file, &path)?;
@@ -149,6 +150,11 @@ fn remove_folder(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Creates a folder, and those that lead to it, which no one else can read.
+fn private_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 #[cfg(test)]

@@ -87,13 +87,14 @@ impl Machine for Host {
         let sandbox = JobSandbox {
             sandbox: Arc::clone(&self.containment.sandbox),
             workspace: Workspace::new(&self.data, assignment.claimed.job.id, &self.instance),
-            readable: Readable::new(mirror.objects()),
+            readable: Readable::default(),
             resources: project.settings.limits.resources(),
             // The list was checked when it was stored.
             egress: Allowlist::read(&project.settings.sandbox.egress).unwrap_or_default(),
             image: image(&project.settings.sandbox),
             space: Arc::clone(&self.space),
         };
+        sandbox.read_objects(vec![mirror.objects()]).await?;
         let [setup, agent] =
             [SecretUse::Setup, SecretUse::Agent].map(|used_by| environment(self, project, &sandbox, &secrets, used_by));
         let idle = Mutex::new(self.idle_agents.take(assignment.claimed.job.id));
@@ -300,7 +301,7 @@ impl Steps for HostSteps<'_> {
         let kept = workspace.answered(message, &self.mirror, begun, self.job().archive.as_deref()).await;
         let Some((turn, state)) = kept else { return Ok(None) };
         self.host.containment.check(self.job()).await?;
-        self.sandbox.readable.extend(state.submodules.objects().cloned());
+        self.sandbox.read_objects(state.submodules.objects().cloned().collect()).await?;
         *self.tree.lock().await = Tree { state, ..Tree::default() };
         Ok(Some(turn))
     }
@@ -592,7 +593,7 @@ impl HostSteps<'_> {
         mut state: TreeState,
         missing: &mut Vec<Missing>,
     ) -> Result<Tree, RunError> {
-        self.sandbox.readable.extend(state.submodules.objects().cloned());
+        self.sandbox.read_objects(state.submodules.objects().cloned().collect()).await?;
         let preparation = self.preparation();
         let filler = Filler { is_new: false, ..preparation.filler() };
         let filling = filler.fill(&self.mirror, &begun.head, &state.submodules).await?;

@@ -61,7 +61,7 @@ impl Readable {
     }
 
     /// Adds paths for programs that are started later.
-    pub(crate) fn extend(&self, paths: impl IntoIterator<Item = PathBuf>) {
+    fn extend(&self, paths: impl IntoIterator<Item = PathBuf>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for path in paths {
             if !all.contains(&path) {
@@ -76,6 +76,14 @@ impl Readable {
 }
 
 impl JobSandbox {
+    /// Lets programs that are started later read the objects of these mirrors, and no one else.
+    pub(crate) async fn read_objects(&self, objects: Vec<PathBuf>) -> Result<(), RunError> {
+        let mirrors: Vec<PathBuf> = objects.iter().filter_map(|folder| Some(folder.parent()?.to_owned())).collect();
+        self.sandbox.restrict(&mirrors).await?;
+        self.readable.extend(objects);
+        Ok(())
+    }
+
     /// Returns the same sandbox for another workspace.
     pub(crate) fn with_workspace(&self, workspace: Workspace, readable: Readable) -> Self {
         Self {

@@ -90,7 +90,7 @@ impl Filler<'_> {
             return Ok(Filling { state, skipped, ..Filling::default() });
         }
         let Finding { found, mut skipped } = self.sources.find(mirror, commit, self.limits.disk_bytes()).await?;
-        self.sandbox.readable.extend(found.iter().map(|one| one.mirror.objects()));
+        self.sandbox.read_objects(found.iter().map(|one| one.mirror.objects()).collect()).await?;
         let mut state = SubmoduleState { pointers, ..before.clone() };
         let is_wanted = |path: &str| found.iter().any(|one| one.path == path);
         state.filled.retain(|path, _| is_wanted(path));

@@ -88,15 +88,14 @@ impl PrebuiltTrees {
         };
         tokio::spawn(async move {
             tokio::time::sleep(PAUSE).await;
-            let made = order.make(&path).await;
-            if let Err(error) = remove_folder(&draft).await {
-                tracing::warn!(%error, "the folder of a prebuilt tree could not be removed");
-            }
-            match made {
+            match order.make(&path).await {
                 Ok(()) => {
                     lock(&ready).insert(path.clone());
                 }
                 Err(error) => tracing::warn!(%error, "a prebuilt tree could not be built"),
+            }
+            if let Err(error) = remove_folder(&draft).await {
+                tracing::warn!(%error, "the folder of a prebuilt tree could not be removed");
             }
             lock(&making).remove(&path);
         });
