@@ -98,13 +98,12 @@ async fn the_second_job_on_a_large_repository_gets_a_prebuilt_tree() {
     let first = harness.create("[[append more|first]]").await;
     harness.settled(first).await;
     let spares = harness.dir.path().join("spares");
-    let is_there = || {
-        std::fs::read_dir(&spares)
-            .is_ok_and(|mut spares| spares.any(|spare| spare.is_ok_and(|spare| spare.path().extension().is_none())))
-    };
-    until_async("a tree is prebuilt", async || is_there().then_some(())).await;
     let number_of = |dir: &std::path::Path| std::fs::metadata(dir).unwrap().ino();
-    let spare = std::fs::read_dir(&spares).unwrap().map(|spare| number_of(&spare.unwrap().path())).next().unwrap();
+    let number_of_spare = || {
+        let mut paths = std::fs::read_dir(&spares).ok()?.flatten().map(|spare| spare.path());
+        paths.find(|path| path.extension().is_none()).map(|path| number_of(&path))
+    };
+    let spare = until_async("a tree is prebuilt", async || number_of_spare()).await;
     // The prebuilt tree is updated to commits that were pushed in the meantime.
     harness.people_push("main", "more", "2").await;
     let branch =
