@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use journeyman_core::ids::Sha;
+use journeyman_core::left_out::path_text;
 use journeyman_git::{Failure, GitError};
 
 use crate::{Mirror, RepositoryError};
@@ -42,6 +43,28 @@ impl Mirror {
             }
         }
         Ok(false)
+    }
+}
+
+impl Mirror {
+    /// Returns the path of a file of a commit whose object `message`, an error message of git, names: git refuses what the
+    /// repository already has.
+    ///
+    /// # Errors
+    /// Git failed.
+    pub async fn file_named(&self, commit: &Sha, message: &str) -> Result<Option<String>, RepositoryError> {
+        let objects = named(message);
+        if objects.is_empty() {
+            return Ok(None);
+        }
+        let list = self.git.at(&self.path, ["ls-tree", "-r", "-z", "--full-tree", commit.as_str()]).run().await?.stdout;
+        // An entry is a mode, a type, an object, a tab, and a path.
+        let path = |entry: &[u8]| {
+            let tab = entry.iter().position(|byte| *byte == b'\t')?;
+            let object: Sha = std::str::from_utf8(entry.get(..tab)?).ok()?.split(' ').nth(2)?.parse().ok()?;
+            objects.contains(&object).then(|| path_text(entry.get(tab + 1..).unwrap_or_default()))
+        };
+        Ok(list.split(|byte| *byte == 0).find_map(path))
     }
 }
 

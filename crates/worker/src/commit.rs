@@ -126,6 +126,15 @@ pub(crate) async fn collect(context: &CommitContext<'_>, trees: Trees<'_>) -> Re
         if context.mirror.is_damaged(&commits, &text).await? {
             return Err(RunError::MirrorDamaged(text));
         }
+        for commit in commits {
+            if let Some(path) = context.mirror.file_named(commit, &text).await? {
+                let text = format!(
+                    "git refuses the file {path:?}, which the repository has had before the turn, so nothing can be \
+                     published on top of it; correct the file on the branch that the job starts from: {text}"
+                );
+                return Err(RunError::failed(ReasonCode::RepositoryUnsupported, text));
+            }
+        }
     }
     Err(error)
 }

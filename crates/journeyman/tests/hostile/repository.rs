@@ -168,6 +168,7 @@ fn no_fifo_or_device_keeps_git_waiting() {
         ("device", "ln -s /dev/stdin .git/packed-refs; echo ref: refs/heads/none > .git/HEAD"),
         ("config", "mkfifo .git/fifo; git config include.path fifo; echo ref: refs/heads/none > .git/HEAD"),
         ("index", "rm .git/index; mkfifo .git/index"),
+        ("packed", "rm -f .git/packed-refs; mkfifo .git/packed-refs"),
         ("outside", "mkfifo pipe; git config include.path ../pipe; echo ref: refs/heads/none > .git/HEAD"),
     ] {
         jobs.push((name, fixture.service.create(&format!("[[run {commit}; {plant}; true]] [[write {name}|kept]]"))));

@@ -8,7 +8,9 @@ mod submodules;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::left_out::{LeftOut, LeftOutReason};
+use journeyman_core::run::ReasonCode;
 
+use crate::error::RunError;
 use crate::given::{Built, Fixture, fixture};
 use crate::workspace::left_out::Extent;
 use crate::workspace::session::Session;
@@ -276,6 +278,16 @@ async fn exactly_what_the_agent_changed_is_published() {
         assert_eq!(again.head, next.head, "{name}, again");
         assert_eq!(told(&again.left_out), *left_out, "{name}, again");
     }
+}
+
+#[tokio::test]
+async fn a_file_of_people_that_git_refuses_is_not_blamed_on_the_agent() {
+    let settings = r#"printf '[submodule "x"]\n\tpath = x\n\turl = -u./payload\n' > .gitmodules"#;
+    let (fixture, before) = with_base(settings).await;
+    fixture.run("echo 1 > b");
+    let Err(RunError::Failed { reason, retry: false }) = fixture.collect(&before).await else { panic!("published") };
+    assert_eq!(reason.code, ReasonCode::RepositoryUnsupported, "{}", reason.text);
+    assert!(reason.text.contains(r#"".gitmodules", which the repository has had before"#), "{}", reason.text);
 }
 
 #[tokio::test]
