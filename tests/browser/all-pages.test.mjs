@@ -326,6 +326,7 @@ addPage("users-link", "/users", {
 addPage("audit", "/audit");
 addPage("audit-none", "/audit?who=nobody&what=job.");
 addPage("account", "/account");
+addPage("confirmed", "/confirm/done");
 // On a page without controls that the open menu would cover in part.
 addPage("account-menu", "/keyboard", { do: open("details.account") });
 for (const [name, where, fields, button] of [

@@ -275,6 +275,58 @@ impl UseCases {
         self.change(Subject::User(user), decide).await.map(drop)
     }
 
+    /// Starts a session of a user whom the OpenID provider has authenticated as this identity.
+    ///
+    /// # Errors
+    /// The user no longer has the identity or may not sign in, or the store failed.
+    pub async fn start_session_by_provider(
+        &self,
+        session: Session,
+        identity: Identity,
+        audit: AuditEntry,
+    ) -> Result<(), Error> {
+        let user = session.user;
+        let decide: DecideAdmin =
+            Box::new(move |state| decide::start_session_by_provider(state, session.clone(), &identity, audit.clone()));
+        self.change(Subject::User(user), decide).await.map(drop)
+    }
+
+    /// Records that the caller, whose session this is, has entered the password again. Returns the time of the proof.
+    ///
+    /// # Errors
+    /// The password has changed since it was checked, the user may not sign in, or the store failed.
+    pub async fn prove_session(
+        &self,
+        caller: &Caller,
+        id: UserId,
+        session: TokenHash,
+        password: PasswordHash,
+    ) -> Result<Timestamp, Error> {
+        let audit = self.audit(caller, "session.confirmed", id);
+        let at = audit.at;
+        let decide: DecideAdmin =
+            Box::new(move |state| decide::prove_session(state, session, &password, audit.clone()));
+        self.change(Subject::User(id), decide).await.map(|_| at)
+    }
+
+    /// Records that the OpenID provider has authenticated the caller, whose session this is, again at the time `at`.
+    ///
+    /// # Errors
+    /// The user no longer has the identity or may not sign in, or the store failed.
+    pub async fn prove_session_by_provider(
+        &self,
+        caller: &Caller,
+        id: UserId,
+        session: TokenHash,
+        identity: Identity,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let audit = self.audit(caller, "session.confirmed", id);
+        let decide: DecideAdmin =
+            Box::new(move |state| decide::prove_session_by_provider(state, session, &identity, at, audit.clone()));
+        self.change(Subject::User(id), decide).await.map(drop)
+    }
+
     async fn change(&self, subject: Subject, decide: DecideAdmin) -> Result<AdminChange, Error> {
         match self.administer(subject, None, decide).await? {
             Administered::Done(change) => Ok(change),

@@ -270,6 +270,13 @@ pub enum AdminRow {
     User(User),
     /// Stores a session.
     Session(Session),
+    /// Stores the time at which the user of a session has proved who they are, if the session exists.
+    SessionProven {
+        /// The hash of the session's token.
+        hash: TokenHash,
+        /// The time of the proof.
+        at: Timestamp,
+    },
     /// Ends sessions.
     SessionsEnded(SessionsToEnd),
     /// Stores a link.

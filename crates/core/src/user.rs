@@ -27,6 +27,11 @@ pub const SESSION_IDLE: Duration = Duration::from_hours(7 * 24);
 /// The minimum time between two recorded uses of a session.
 pub const SESSION_NOTED: Duration = Duration::from_mins(5);
 
+/// The time for which a proof of who a person is permits to change what lets people in: keys, users, passwords, second
+/// factors, trusts and credentials. It is long enough for several such changes in a row, and short enough that a browser
+/// that was left open does not permit them to another person.
+pub const PROOF_LIFETIME: Duration = Duration::from_mins(15);
+
 /// The lifetime of the link with which the first administrator sets a password.
 pub const SETUP_LINK_LIFETIME: Duration = Duration::from_hours(24);
 
@@ -185,6 +190,9 @@ pub struct Session {
     pub created_at: Timestamp,
     /// The time of the last use, accurate to [`SESSION_NOTED`].
     pub seen_at: Timestamp,
+    /// The time at which the user last proved who they are in this session; `None` if that is not known, as for a session
+    /// of an older version, or of a provider that does not say when it asked the user.
+    pub proven_at: Option<Timestamp>,
     /// The IP address of the client at the sign-in.
     pub address: Option<String>,
     /// The `User-Agent` of the browser.
@@ -197,6 +205,18 @@ impl Session {
     pub fn expires_at(&self) -> Timestamp {
         (self.created_at + SESSION_LIFETIME).min(self.seen_at + SESSION_IDLE)
     }
+
+    /// Returns whether the user proved who they are in the last [`PROOF_LIFETIME`].
+    #[must_use]
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
+        is_fresh(self.proven_at, now)
+    }
+}
+
+/// Returns whether a proof of this time is still enough for a change that needs one.
+#[must_use]
+pub fn is_fresh(proven_at: Option<Timestamp>, now: Timestamp) -> bool {
+    proven_at.is_some_and(|at| now.since(at) < PROOF_LIFETIME)
 }
 
 /// A link with which a user can set a password once.
@@ -234,11 +254,20 @@ mod tests {
             user: UserId::from_uuid(uuid::Uuid::nil()),
             created_at,
             seen_at,
+            proven_at: None,
             address: None,
             browser: None,
         };
         assert_eq!(session(at(0), at(1)).expires_at(), at(1) + SESSION_IDLE);
         assert_eq!(session(at(0), at(29 * 24)).expires_at(), at(0) + SESSION_LIFETIME);
+    }
+
+    #[test]
+    fn a_proof_lasts_for_fifteen_minutes() {
+        let (proven, second) = (Timestamp::default(), Duration::from_secs(1));
+        assert!(is_fresh(Some(proven), proven + PROOF_LIFETIME - second));
+        assert!(!is_fresh(Some(proven), proven + PROOF_LIFETIME));
+        assert!(!is_fresh(None, proven));
     }
 
     #[test]

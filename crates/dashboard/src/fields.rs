@@ -86,6 +86,11 @@ impl Fields {
         self.value(name).is_some()
     }
 
+    /// Returns all names and values, in their order.
+    pub(crate) fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
     fn value(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }

@@ -1,7 +1,8 @@
 //! The dashboard: pages rendered on the server. Everything except live updates works without scripts.
 //!
 //! A request passes these layers, from the outside in: the response headers ([`headers`]), the check against forged
-//! requests ([`forgery`]), the pages for errors ([`error_page`]), the session ([`session`]), and a page under `pages/`, which has one file and one template.
+//! requests ([`forgery`]), the pages for errors ([`error_page`]), the session ([`session`]), the proof of who the
+//! viewer is ([`fresh`]), and a page under `pages/`, which has one file and one template.
 //! Pages make changes through the use cases of `journeyman-app`, so that these are checked, limited and logged like
 //! requests with a key.
 //!
@@ -25,6 +26,7 @@ mod fields;
 mod forgery;
 mod fragment;
 mod frame;
+mod fresh;
 mod headers;
 mod highlight;
 mod icons;
@@ -189,7 +191,8 @@ pub fn router(
         digests: Digests::default(),
         claimed: AtomicBool::new(false),
     }));
-    let inside = pages::routes().route_layer(from_fn_with_state(shared.clone(), session::required));
+    let inside = pages::routes().route_layer(from_fn_with_state(shared.clone(), fresh::required));
+    let inside = inside.route_layer(from_fn_with_state(shared.clone(), session::required));
     let router = Router::new()
         .merge(inside)
         .merge(pages::open_routes())

@@ -1,9 +1,10 @@
 //! The pages. Each has one file and one template.
 
-mod account;
+pub(crate) mod account;
 mod audit;
 mod code_hosts;
-mod connect;
+pub(crate) mod confirm;
+pub(crate) mod connect;
 mod findings;
 mod follow;
 mod home;
@@ -45,6 +46,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(audit::routes())
         .merge(code_hosts::routes())
         .merge(home::routes())
+        .merge(confirm::routes())
         .merge(connect::routes())
         .merge(inbox::routes())
         .merge(job::routes())

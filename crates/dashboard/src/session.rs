@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::Error;
 use journeyman_core::ports::{ClientConnection, StoreError};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::{SESSION_LIFETIME, SESSION_NOTED, Session, TokenHash, User, new_token};
+use journeyman_core::user::{Identity, SESSION_LIFETIME, SESSION_NOTED, Session, TokenHash, User, new_token};
 
 use crate::viewer::{ClientAddress, Viewer, audit};
 use crate::{Settings, Shared, cookies, error_page, toast, words};
@@ -72,7 +72,8 @@ pub(crate) async fn viewer(
     if now.since(session.seen_at) >= SESSION_NOTED {
         shared.services.store.session_seen(hash, now).await?;
     }
-    Ok(Some(Viewer { user: Arc::new(user), session: hash, address, traceparent: None }))
+    let proven_at = session.proven_at;
+    Ok(Some(Viewer { user: Arc::new(user), session: hash, proven_at, address, traceparent: None }))
 }
 
 /// Returns true if a session has not expired and its user is not disabled.
@@ -95,6 +96,14 @@ fn token(settings: &Settings, headers: &HeaderMap) -> Option<TokenHash> {
     sessions.next().is_none().then(|| TokenHash::of(token))
 }
 
+/// The way in which a user has proved who they are at the sign-in.
+pub(crate) enum Proof {
+    /// With the current password.
+    Password,
+    /// As this identity at the OpenID provider, which has asked them to prove it at this time, if it says so.
+    Provider(Identity, Option<Timestamp>),
+}
+
 /// Begins a session and returns its cookie. The token is always new, so that a token planted in the browser is useless.
 /// Fails if `user` has changed since they were read, because they may no longer be allowed to sign in.
 pub(crate) async fn begin(
@@ -102,6 +111,7 @@ pub(crate) async fn begin(
     user: &User,
     headers: &HeaderMap,
     ClientAddress(address): ClientAddress,
+    proof: Proof,
 ) -> Result<HeaderValue, Error> {
     let (now, (token, hash)) = (shared.services.clock.now(), new_token(&*shared.services.ids));
     let browser = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
@@ -110,11 +120,19 @@ pub(crate) async fn begin(
         user: user.id,
         created_at: now,
         seen_at: now,
+        proven_at: match &proof {
+            Proof::Password => Some(now),
+            Proof::Provider(_, at) => *at,
+        },
         address: address.map(|address| address.to_string()),
         browser: browser.map(|text| text.chars().take(BROWSER_CHARS).collect()),
     };
     let entry = audit(now, user.id, "session.started", user.id, address);
-    shared.services.cases.start_session(session, user.password.clone(), entry).await?;
+    let cases = &shared.services.cases;
+    match proof {
+        Proof::Password => cases.start_session(session, user.password.clone(), entry).await?,
+        Proof::Provider(identity, _) => cases.start_session_by_provider(session, identity, entry).await?,
+    }
     Ok(cookie(&shared.settings, &token, SESSION_LIFETIME.as_secs()))
 }
 

@@ -7,6 +7,7 @@ mod docs;
 mod errors;
 mod events;
 mod frame;
+mod fresh;
 mod home;
 mod inbox;
 mod job;
@@ -183,6 +184,7 @@ async fn seeded(fixture: Fixture) -> Fixture {
             user: user.id,
             created_at: now,
             seen_at: now,
+            proven_at: Some(now),
             address: None,
             browser: None,
         };
@@ -200,6 +202,15 @@ fn empty_fixture(pulls: Arc<dyn PullPages>) -> Fixture {
 fn fixture_with(
     pulls: Arc<dyn PullPages>,
     code_hosts: impl FnOnce(Arc<MemoryStore>, Arc<World>) -> Arc<dyn HostAdmin>,
+) -> Fixture {
+    fixture_of(pulls, code_hosts, |_, _| {})
+}
+
+/// Creates a fixture without users and projects, with these code hosts, and with changed services and settings.
+fn fixture_of(
+    pulls: Arc<dyn PullPages>,
+    code_hosts: impl FnOnce(Arc<MemoryStore>, Arc<World>) -> Arc<dyn HostAdmin>,
+    change: impl FnOnce(&mut Services, &mut Settings),
 ) -> Fixture {
     let (world, store) = (World::at(START), Arc::new(MemoryStore::default()));
     let (endpoints, comparisons) = (Arc::new(FakeEndpoints::default()), FakeComparisons::default());
@@ -223,7 +234,7 @@ fn fixture_with(
         create_per_hour: 0,
         message_per_hour: 0,
     });
-    let services = Services {
+    let mut services = Services {
         store: store.clone(),
         cases: cases.clone(),
         tails: Arc::new(EmptyTails),
@@ -238,13 +249,14 @@ fn fixture_with(
         ids: world.clone(),
         limiter: Limiter::new(Limits::default()),
     };
-    let settings = Settings {
+    let mut settings = Settings {
         public_url: "http://localhost:8080".to_owned(),
         agents,
         providers: Vec::new(),
         version: "1.2.3".to_owned(),
         facts: vec![("Database".to_owned(), "/srv/database".to_owned())],
     };
+    change(&mut services, &mut settings);
     let document = || serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap();
     let Pages { router, missing } = router(services, settings, document);
     Fixture { router: router.fallback_service(missing), store, engine, cases, world, endpoints, comparisons }

@@ -12,7 +12,7 @@ use journeyman_core::key::Scope;
 use journeyman_core::ports::AuditEntry;
 use journeyman_core::time::Timestamp;
 use journeyman_core::trace::TraceParent;
-use journeyman_core::user::{Role, TokenHash, User};
+use journeyman_core::user::{Role, TokenHash, User, is_fresh};
 
 use crate::Shared;
 
@@ -27,6 +27,8 @@ pub struct Viewer {
     pub user: Arc<User>,
     /// The hash that identifies the session.
     pub session: TokenHash,
+    /// The time at which the user last proved who they are in the session, if it is known.
+    pub proven_at: Option<Timestamp>,
     /// The IP address of the client, if it is known.
     pub address: Option<IpAddr>,
     /// The trace context of the request, which the outer layer adds to the request's extensions.
@@ -48,6 +50,11 @@ impl Viewer {
     pub(crate) fn caller(&self) -> Caller {
         let traceparent = self.traceparent.clone();
         Caller { traceparent, ..Caller::user(Arc::clone(&self.user), self.address) }
+    }
+
+    /// Returns true if the user proved who they are a short time ago.
+    pub(crate) fn is_fresh(&self, now: Timestamp) -> bool {
+        is_fresh(self.proven_at, now)
     }
 
     /// Creates an audit log entry for an action of this user.

@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use journeyman_core::usage::format_day;
 
+/// Returns the text about a limit of attempts, after which the viewer waits for a number of seconds.
+pub(crate) fn too_often(seconds: u64) -> String {
+    format!("Too many attempts. Try again in {seconds} seconds.")
+}
+
 /// Formats a count with its noun: `1 file`, `2 files`.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }

@@ -83,6 +83,9 @@ pub struct Person {
     pub email_verified: bool,
     /// The person's display name.
     pub name: Option<String>,
+    /// The time at which the provider has last asked the person to prove who they are (`auth_time`); `None` if the token
+    /// does not say. It is not after the current time.
+    pub authenticated_at: Option<Timestamp>,
 }
 
 /// Sign-in through one provider.
@@ -128,7 +131,19 @@ impl Oidc {
         Ok(Begun { url, pending })
     }
 
-    /// Finishes a sign-in that [`Oidc::begin`] began with the same `redirect`. A `pending` is valid for one attempt:
+    /// Begins a sign-in like [`Oidc::begin`], and asks the provider to make the person prove who they are even if it knows
+    /// the browser (OpenID Connect Core, 3.1.2.1). [`Person::authenticated_at`] tells whether it has done so.
+    ///
+    /// # Errors
+    /// Fails if the provider cannot be reached, or if its discovery document is not valid.
+    pub async fn begin_again(&self, redirect: &Url, now: Timestamp) -> Result<Begun, OidcError> {
+        let mut begun = self.begin(redirect, now).await?;
+        // Providers that know only one of the two ignore the other.
+        begun.url.query_pairs_mut().append_pair("prompt", "login").append_pair("max_age", "0");
+        Ok(begun)
+    }
+
+    /// Finishes a sign-in that [`Oidc::begin`] or [`Oidc::begin_again`] began with the same `redirect`. A `pending` is valid for one attempt:
     /// delete it before the call.
     ///
     /// # Errors
@@ -151,7 +166,7 @@ impl Oidc {
         let code = code.ok_or_else(|| OidcError::bad("the browser came back without an authorization code"))?;
 
         let tokens = self.exchange(&provider, &code, pending, redirect).await?;
-        let (profile, provider) = self.verify(&tokens, provider, pending, now).await?;
+        let (profile, authenticated_at, provider) = self.verify(&tokens, provider, pending, now).await?;
         // The check of the token may have fetched a new discovery document.
         let profile =
             if profile.email.is_some() { profile } else { self.add_user_info(&provider, &tokens, profile).await? };
@@ -162,6 +177,7 @@ impl Oidc {
             email: profile.email,
             email_verified: profile.email_verified,
             name: profile.name,
+            authenticated_at,
         })
     }
 
@@ -205,7 +221,7 @@ impl Oidc {
         provider: Arc<Provider>,
         pending: &Pending,
         now: Timestamp,
-    ) -> Result<(Profile, Arc<Provider>), OidcError> {
+    ) -> Result<(Profile, Option<Timestamp>, Arc<Provider>), OidcError> {
         let token = tokens.id_token.as_deref().ok_or_else(|| OidcError::bad("the provider sent no ID token"))?;
         let expected = Expected {
             client_id: &self.settings.client_id,
@@ -214,11 +230,11 @@ impl Oidc {
             now,
         };
         match token::verify(token, &provider, &expected) {
-            Ok(profile) => Ok((profile, provider)),
+            Ok((profile, at)) => Ok((profile, at, provider)),
             Err(error) if error.may_be_stale => {
                 let provider = self.providers.renew(&self.http, &self.settings.issuer, &provider, now).await?;
-                let profile = token::verify(token, &provider, &expected).map_err(|error| error.error)?;
-                Ok((profile, provider))
+                let (profile, at) = token::verify(token, &provider, &expected).map_err(|error| error.error)?;
+                Ok((profile, at, provider))
             }
             Err(error) => Err(error.error),
         }

@@ -40,6 +40,11 @@ impl SignInProvider for Oidc {
         Ok(BegunSignIn { url: begun.url.into(), pending: begun.pending.encode() })
     }
 
+    async fn begin_again(&self, redirect: &str, now: Timestamp) -> Result<BegunSignIn, NotProven> {
+        let begun = Self::begin_again(self, &address(redirect)?, now).await.map_err(not_proven)?;
+        Ok(BegunSignIn { url: begun.url.into(), pending: begun.pending.encode() })
+    }
+
     async fn finish(
         &self,
         pending: &str,
@@ -53,7 +58,8 @@ impl SignInProvider for Oidc {
         let person = Self::finish(self, &pending, returned, &address(redirect)?, now).await.map_err(not_proven)?;
         // If `oidc-domains` is "*", the address can be missing or unverified. The subject then replaces it.
         let email = person.email.filter(|_| person.email_verified).unwrap_or_else(|| person.subject.clone());
-        Ok(ProvenPerson { identity: Identity { issuer: person.issuer, subject: person.subject }, email })
+        let identity = Identity { issuer: person.issuer, subject: person.subject };
+        Ok(ProvenPerson { identity, email, authenticated_at: person.authenticated_at })
     }
 }
 

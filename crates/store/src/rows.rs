@@ -467,6 +467,7 @@ pub(crate) fn session<R: Columns>(row: &R) -> Read<Session, R> {
         user: at.parsed("owner")?,
         created_at: at.time("created_at")?,
         seen_at: at.time("seen_at")?,
+        proven_at: at.time_or_null("proven_at")?,
         address: at.row.text("address")?,
         browser: at.row.text("browser")?,
     })

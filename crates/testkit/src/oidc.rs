@@ -70,6 +70,11 @@ pub enum Fault {
     NoProvider,
     /// The ID token has the nonce of another sign-in.
     WrongNonce,
+    /// The provider knows the browser, and does not ask the person to sign in again: the ID token has the `auth_time` of an
+    /// hour ago.
+    OldAuthentication,
+    /// The ID token has no `auth_time`, although the request had `max_age`.
+    NoAuthenticationTime,
     /// The ID token has no nonce.
     NoNonce,
     /// The ID token is for another client.
@@ -388,18 +393,20 @@ impl State {
             return refused("invalid_grant");
         };
         let granted = |name: &str| grant.get(name).map_or("", String::as_str);
+        let is_again = grant.contains_key("max_age");
         let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, get("code_verifier").as_bytes()));
         if challenge != granted("code_challenge") || get("redirect_uri") != granted("redirect_uri") {
             return refused("invalid_grant");
         }
         let mut answer = json!({"access_token": "acc3ss", "token_type": "Bearer", "expires_in": 300});
         if fault != Some(Fault::NoToken) {
-            answer["id_token"] = json!(self.id_token(granted("nonce"), fault));
+            answer["id_token"] = json!(self.id_token(granted("nonce"), is_again, fault));
         }
         ok(&answer)
     }
 
-    fn id_token(&self, nonce: &str, fault: Option<Fault>) -> String {
+    /// Returns an ID token; `is_again` is true if the request wants the person to prove who they are again.
+    fn id_token(&self, nonce: &str, is_again: bool, fault: Option<Fault>) -> String {
         let inner = self.inner();
         let now = self.clock.now().as_micros() / 1_000_000;
         let mut claims = json!({
@@ -409,7 +416,12 @@ impl State {
         if !matches!(fault, Some(Fault::EmailElsewhere | Fault::OtherSubject)) {
             add_profile(&mut claims, &inner.person);
         }
+        if is_again {
+            claims["auth_time"] = json!(now);
+        }
         match fault {
+            Some(Fault::OldAuthentication) => claims["auth_time"] = json!(now - 3600),
+            Some(Fault::NoAuthenticationTime) => claims["auth_time"] = Value::Null,
             Some(Fault::WrongNonce) => claims["nonce"] = json!("of another sign-in"),
             Some(Fault::NoNonce) => claims["nonce"] = Value::Null,
             Some(Fault::WrongAudience) => claims["aud"] = json!("another client"),

@@ -59,6 +59,8 @@ pub struct ProvenPerson {
     pub identity: Identity,
     /// The verified email address, or the subject of the identity if there is none.
     pub email: String,
+    /// The time at which the provider has last asked the person to prove who they are; `None` if it does not say.
+    pub authenticated_at: Option<Timestamp>,
 }
 
 /// The reason why a person could not sign in, as a text for that person.
@@ -77,6 +79,9 @@ pub trait SignInProvider: Send + Sync {
 
     /// Begins a sign-in. The provider sends the browser back to `redirect`.
     async fn begin(&self, redirect: &str, now: Timestamp) -> Result<BegunSignIn, NotProven>;
+
+    /// Begins a sign-in in which the provider must ask the person to prove who they are, even if it knows the browser.
+    async fn begin_again(&self, redirect: &str, now: Timestamp) -> Result<BegunSignIn, NotProven>;
 
     /// Finishes a sign-in, and returns the person whom the provider authenticated.
     async fn finish(

@@ -4,6 +4,7 @@ use super::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
 use crate::key::ApiKey;
 use crate::ports::{AuditEntry, SessionsToEnd};
+use crate::time::Timestamp;
 use crate::version::FIRST_VERSION;
 
 /// Stores a new user.
@@ -187,6 +188,50 @@ pub fn start_session(
     Ok(AdminChange::new([AdminRow::User(signed_in), AdminRow::Session(session)], audit))
 }
 
+/// Starts a session of a user whom the OpenID provider has authenticated.
+///
+/// # Errors
+/// Returns an error if the user may not sign in, or no longer has this identity.
+pub fn start_session_by_provider(
+    state: &AdminState,
+    session: Session,
+    identity: &Identity,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let user = with_identity(state, identity)?;
+    let signed_in = User { signed_in_at: Some(session.created_at), ..user.clone() };
+    Ok(AdminChange::new([AdminRow::User(signed_in), AdminRow::Session(session)], audit))
+}
+
+/// Records that the user of a session has entered the password again.
+///
+/// # Errors
+/// Returns an error if the password was changed after it was checked, or if the user may not sign in.
+pub fn prove_session(
+    state: &AdminState,
+    hash: TokenHash,
+    password: &PasswordHash,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    unchanged(state, Some(password))?;
+    Ok(AdminChange::new([AdminRow::SessionProven { hash, at: audit.at }], audit))
+}
+
+/// Records that the OpenID provider has authenticated the user of a session again, at the time `at`.
+///
+/// # Errors
+/// Returns an error if the user may not sign in, or no longer has this identity.
+pub fn prove_session_by_provider(
+    state: &AdminState,
+    hash: TokenHash,
+    identity: &Identity,
+    at: Timestamp,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    with_identity(state, identity)?;
+    Ok(AdminChange::new([AdminRow::SessionProven { hash, at }], audit))
+}
+
 /// Creates a link, which replaces the earlier links of its user.
 ///
 /// # Errors
@@ -257,6 +302,12 @@ fn found<'a>(state: &'a AdminState, precondition: &Precondition) -> Result<&'a U
 fn unchanged<'a>(state: &'a AdminState, password: Option<&PasswordHash>) -> Result<&'a User, AdminRefusal> {
     let user = state.user.as_ref().filter(|user| user.disabled_at.is_none() && user.password.as_ref() == password);
     user.ok_or(AdminRefusal::UserChanged)
+}
+
+/// Returns the user if they may sign in and still have this identity.
+fn with_identity<'a>(state: &'a AdminState, identity: &Identity) -> Result<&'a User, AdminRefusal> {
+    let user = state.user.as_ref().filter(|user| user.disabled_at.is_none());
+    user.filter(|user| user.identity.as_ref() == Some(identity)).ok_or(AdminRefusal::UserChanged)
 }
 
 /// Checks that an administrator who may sign in remains after a change.

@@ -11,6 +11,7 @@ use journeyman_core::user::decide::PasswordChange;
 
 use super::connect::provider_name;
 use super::secret::NewSecret;
+use super::sign_in::MAX_PASSWORD_BYTES;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -100,12 +101,22 @@ pub(super) async fn confirm_password(
     frame: &Frame,
     fields: &Fields,
 ) -> Result<Result<(), String>, StoreError> {
+    check_password(shared, frame, fields.text("current")).await
+}
+
+/// Compares a text with the password of the viewer. The inner error is a text for the viewer.
+pub(crate) async fn check_password(
+    shared: &Shared,
+    frame: &Frame,
+    password: String,
+) -> Result<Result<(), String>, StoreError> {
     let viewer = &frame.viewer;
     if let Err(seconds) = shared.throttle.attempt(viewer.address, &viewer.user.name) {
-        return Ok(Err(format!("Too many attempts. Try again in {seconds} seconds.")));
+        return Ok(Err(words::too_often(seconds)));
     }
-    let passwords = &shared.services.passwords;
-    let given = passwords.verify(fields.text("current"), viewer.user.password.clone()).await;
+    // A longer text is not a user's password. Verifying the empty text instead saves the time to hash it.
+    let password = if password.len() > MAX_PASSWORD_BYTES { String::new() } else { password };
+    let given = shared.services.passwords.verify(password, viewer.user.password.clone()).await;
     let text = || "The current password is wrong.".to_owned();
     Ok(given.map_err(passwords_failed)?.then_some(()).ok_or_else(text))
 }

@@ -28,7 +28,7 @@ pub(super) fn routes() -> Router<Shared> {
 }
 
 /// Returns the name of the provider, from the label of the sign-in button.
-pub(super) fn provider_name(shared: &Shared) -> Option<&str> {
+pub(crate) fn provider_name(shared: &Shared) -> Option<&str> {
     let label = shared.services.provider.as_ref()?.label();
     Some(label.strip_prefix("Sign in with ").unwrap_or(label))
 }
@@ -51,7 +51,7 @@ async fn begun(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
         (shared.services.provider.as_ref().ok_or_else(none)?, provider_name(shared).ok_or_else(none)?);
     let not_connected = async |text| account::show_refused(shared, frame, NOT_CONNECTED, text).await;
     if let Err(seconds) = shared.throttle.ask(frame.viewer.address) {
-        return not_connected(format!("Too many attempts. Try again in {seconds} seconds.")).await;
+        return not_connected(words::too_often(seconds)).await;
     }
     // The account at the provider will sign in as this user, even after a change of the password.
     if frame.viewer.user.password.is_some()
@@ -64,7 +64,7 @@ async fn begun(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
         Err(error) => return not_connected(words::sentence(&error.to_string())).await,
     };
     let connects = Some(frame.viewer.session.short());
-    let kept = Pending { state: begun.pending, next: "/account".to_owned(), connects };
+    let kept = Pending { state: begun.pending, next: "/account".to_owned(), connects, confirms: None };
     let page = rendered(&ContinuePage { frame, name, url: begun.url })?;
     Ok(session::with_cookie(page, pending_cookie(shared, &kept.encoded())))
 }

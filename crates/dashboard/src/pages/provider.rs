@@ -17,6 +17,7 @@ use serde::Deserialize;
 
 use super::sign_in::form;
 use crate::frame::OpenFrame;
+use crate::session::Proof;
 use crate::viewer::ClientAddress;
 use crate::{Shared, cookies, error_page, session, words};
 
@@ -45,7 +46,7 @@ async fn begin(
     }
     match provider.begin(&redirect(&shared), shared.services.clock.now()).await {
         Ok(begun) => {
-            let kept = Pending { state: begun.pending, next, connects: None };
+            let kept = Pending { state: begun.pending, next, connects: None, confirms: None };
             let cookie = pending_cookie(&shared, &kept.encoded());
             session::with_cookie(Redirect::to(&begun.url).into_response(), cookie)
         }
@@ -56,7 +57,7 @@ async fn begin(
 }
 
 async fn too_often(frame: &OpenFrame, next: &str, seconds: u64) -> Response {
-    let text = format!("Too many attempts. Try again in {seconds} seconds.");
+    let text = words::too_often(seconds);
     form(frame, StatusCode::TOO_MANY_REQUESTS, (next, ""), Some(text)).await
 }
 
@@ -83,20 +84,25 @@ pub(super) struct Pending {
     pub(super) next: String,
     /// The session whose user is to be connected; `None` for a sign-in.
     pub(super) connects: Option<String>,
+    /// The session whose user confirms who they are; `None` for a sign-in.
+    pub(super) confirms: Option<String>,
 }
 
 impl Pending {
     /// Returns the value of the cookie. None of its parts has a vertical bar.
     pub(super) fn encoded(&self) -> String {
-        let Self { state, next, connects } = self;
-        format!("{state}|{}|{}", words::in_query(next), connects.as_deref().unwrap_or_default())
+        let Self { state, next, connects, confirms } = self;
+        let [connects, confirms] = [connects, confirms].map(|session| session.as_deref().unwrap_or_default());
+        format!("{state}|{}|{connects}|{confirms}", words::in_query(next))
     }
 
     fn decode(value: &str) -> Self {
         let mut parts = value.split('|');
         let mut part = || parts.next().unwrap_or_default();
-        let (state, next, connects) = (part().to_owned(), decoded(part()), part().to_owned());
-        Self { state, next, connects: Some(connects).filter(|session| !session.is_empty()) }
+        let (state, next) = (part().to_owned(), decoded(part()));
+        let mut session = || Some(part().to_owned()).filter(|session| !session.is_empty());
+        let (connects, confirms) = (session(), session());
+        Self { state, next, connects, confirms }
     }
 
     fn of(shared: &Shared, headers: &HeaderMap) -> Self {
@@ -123,7 +129,7 @@ async fn returned(
     from: ClientAddress,
     headers: HeaderMap,
 ) -> Response {
-    let Pending { state: pending, next, connects } = Pending::of(&shared, &headers);
+    let Pending { state: pending, next, connects, confirms } = Pending::of(&shared, &headers);
     let refused = async |status, text: String| {
         session::with_cookie(form(&frame, status, (&next, ""), Some(text)).await, pending_cookie(&shared, ""))
     };
@@ -140,12 +146,17 @@ async fn returned(
         let answer = super::connect::finish(frame.clone(), from, &headers, &session, person).await;
         return session::with_cookie(answer, pending_cookie(&shared, ""));
     }
+    if let Some(session) = confirms {
+        let answer = super::confirm::finish(frame.clone(), from, &headers, (&session, &next), person).await;
+        return session::with_cookie(answer, pending_cookie(&shared, ""));
+    }
     let person = match person {
         Ok(person) => person,
         Err(error) => return refused(StatusCode::FORBIDDEN, words::sentence(&error.to_string())).await,
     };
+    let proof = Proof::Provider(person.identity.clone(), person.authenticated_at);
     match user(&shared, person, from, provider.default_role()).await {
-        Ok(Ok(user)) => match session::begin(&shared, &user, &headers, from).await {
+        Ok(Ok(user)) => match session::begin(&shared, &user, &headers, from, proof).await {
             Ok(cookie) => {
                 let back = Redirect::to(words::return_path(&next)).into_response();
                 session::with_cookie(session::with_cookie(back, cookie), pending_cookie(&shared, ""))
@@ -210,9 +221,13 @@ mod tests {
 
     #[test]
     fn the_cookie_is_decoded_unchanged() {
-        let kept = Pending { state: "a.b".to_owned(), next: "/x?a=|&b".to_owned(), connects: Some("0f".to_owned()) };
-        let read = Pending::decode(&kept.encoded());
-        assert_eq!((read.state, read.next, read.connects), (kept.state, kept.next, kept.connects));
+        for (connects, confirms) in [(Some("0f"), None), (None, Some("0e")), (None, None)] {
+            let [connects, confirms] = [connects, confirms].map(|session: Option<&str>| session.map(str::to_owned));
+            let kept = Pending { state: "a.b".to_owned(), next: "/x?a=|&b".to_owned(), connects, confirms };
+            let read = Pending::decode(&kept.encoded());
+            assert_eq!((read.state, read.next), (kept.state, kept.next));
+            assert_eq!((read.connects, read.confirms), (kept.connects, kept.confirms));
+        }
         // An older version, which may run beside this one, writes two parts.
         let older = Pending::decode("a.b|%2Fkeys");
         assert_eq!((older.state.as_str(), older.next.as_str(), older.connects), ("a.b", "/keys", None));

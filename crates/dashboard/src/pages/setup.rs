@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use crate::fields::Fields;
 use crate::frame::OpenFrame;
+use crate::session::Proof;
 use crate::viewer::ClientAddress;
 use crate::{Shared, error_page, session, words};
 
@@ -95,7 +96,7 @@ async fn set(
     let first = user.is_none();
     let name = user.as_ref().map_or_else(|| fields.text("name"), |user| user.name.clone());
     match use_link(&shared, from, link, user, &fields).await {
-        Ok(user) => match session::begin(&shared, &user, &headers, from).await {
+        Ok(user) => match session::begin(&shared, &user, &headers, from, Proof::Password).await {
             Ok(cookie) => session::with_cookie(Redirect::to("/").into_response(), cookie),
             Err(Error::Store(error)) => error_page::unavailable(&shared, &error),
             Err(_) => gone(&frame),

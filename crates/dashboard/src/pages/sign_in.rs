@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use crate::fields::Fields;
 use crate::frame::OpenFrame;
+use crate::session::Proof;
 use crate::viewer::{ClientAddress, audit};
 use crate::{Shared, error_page, session, words};
 
@@ -36,7 +37,7 @@ struct SignInPage<'a> {
 }
 
 /// The maximum size of a password: 128 characters of four bytes.
-const MAX_PASSWORD_BYTES: usize = 512;
+pub(super) const MAX_PASSWORD_BYTES: usize = 512;
 
 /// The time limit for the verification of a password, which may have to wait for others that came first.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -106,7 +107,7 @@ async fn sign_in(
 ) -> Response {
     let (next, name) = (fields.text("next"), fields.text("name"));
     let refusal = match check(&shared, from, &name, fields.text("password")).await {
-        Ok(user) => match session::begin(&shared, &user, &headers, from).await {
+        Ok(user) => match session::begin(&shared, &user, &headers, from, Proof::Password).await {
             Ok(cookie) => {
                 return session::with_cookie(Redirect::to(words::return_path(&next)).into_response(), cookie);
             }
@@ -118,7 +119,7 @@ async fn sign_in(
     let (status, text) = match refusal {
         SignInError::Wrong => (StatusCode::UNPROCESSABLE_ENTITY, "The name or the password is wrong.".to_owned()),
         SignInError::TooOften(seconds) => {
-            let text = format!("Too many attempts. Try again in {seconds} seconds.");
+            let text = words::too_often(seconds);
             (StatusCode::TOO_MANY_REQUESTS, text)
         }
         SignInError::Failed(error) => {

@@ -257,7 +257,15 @@ async fn a_code_of_another_session_is_refused_and_not_used() {
     let user = fixture.store.user_by_name("administrator".to_owned()).await.unwrap().unwrap();
     let now = fixture.world.now();
     let hash = TokenHash::of("another session");
-    let session = Session { hash, user: user.id, created_at: now, seen_at: now, address: None, browser: None };
+    let session = Session {
+        hash,
+        user: user.id,
+        created_at: now,
+        seen_at: now,
+        proven_at: Some(now),
+        address: None,
+        browser: None,
+    };
     fixture.store.start_session(session, user.password, audit_entry()).await.unwrap();
     let back = format!("/system/code-hosts/github/callback?code=good&state={state}");
     let send = async |token: &str| {

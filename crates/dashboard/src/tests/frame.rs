@@ -171,6 +171,7 @@ fn all_other_forms_are_sent_by_turbo() {
         "/secrets/{{ ticket }}/stored",
         "/system/code-hosts/github/app",
         "{{ action }}",
+        "{{ asked.action }}",
     ];
     let mut found = Vec::new();
     for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/templates")).unwrap() {

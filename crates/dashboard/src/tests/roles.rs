@@ -96,6 +96,8 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/search?q=Fix", [200, 200, 200]),
     ("/keyboard", [200, 200, 200]),
     ("/secrets/none", [410, 410, 410]),
+    ("/confirm/done", [200, 200, 200]),
+    ("/confirm/provider", [404, 404, 404]),
 ];
 
 /// The path and the content of each form, and its status for an administrator, a member and a viewer.
@@ -161,6 +163,7 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/account/theme", "theme=dark&next=/keys", [303, 303, 303]),
     ("/account/theme", "theme=pink", [422, 422, 422]),
     ("/account/provider", "", [404, 404, 404]),
+    ("/confirm", "next=/keys", [303, 303, 303]),
     ("/account/provider/disconnect", "", [409, 409, 409]),
     ("/secrets/none/stored", "", [303, 303, 303]),
     ("/account/letters", "letters=on", [303, 303, 303]),
@@ -453,7 +456,15 @@ async fn a_user_who_disconnects_stays_signed_in_only_here() {
     let member = fixture.store.user_by_name("member".into()).await.unwrap().unwrap();
     fixture.store.connect_identity(member.id, identity("7"), audit_entry()).await.unwrap();
     let hash = TokenHash::of("a session elsewhere");
-    let elsewhere = Session { hash, user: member.id, created_at: START, seen_at: START, address: None, browser: None };
+    let elsewhere = Session {
+        hash,
+        user: member.id,
+        created_at: START,
+        seen_at: START,
+        proven_at: Some(START),
+        address: None,
+        browser: None,
+    };
     fixture.store.start_session(elsewhere, member.password, audit_entry()).await.unwrap();
     let sent = fixture.send(Some(Role::Member), Method::POST, "/account/provider/disconnect", "").await;
     let page = fixture.follow(Role::Member, &sent).await;

@@ -41,6 +41,9 @@ const OPEN: &[&str] = &[
 const VIEWER: &[&str] = &[
     "GET /",
     "GET /account",
+    "POST /confirm",
+    "GET /confirm/done",
+    "GET /confirm/provider",
     "POST /account/letters",
     "POST /account/password",
     "POST /account/provider",
@@ -181,7 +184,7 @@ const ADMINISTRATOR: &[&str] = &[
 ///
 /// The paths are in the debug output of axum's routers, which have no other list of them. A request with the method
 /// `TRACE`, which no page has, gets the methods of a path.
-async fn routes(fixture: &Fixture) -> BTreeSet<String> {
+pub(super) async fn routes(fixture: &Fixture) -> BTreeSet<String> {
     let assets = format!("{:?}", crate::assets::routes());
     let all = format!("{:?}{:?}{:?}{assets}", pages::routes(), pages::open_routes(), portal::routes());
     let paths: BTreeSet<&str> =
@@ -317,7 +320,15 @@ async fn signed_in(fixture: &Fixture, name: &str, role: Role, number: u128) -> (
     let user = journeyman_core::user::User { name: name.to_owned(), ..user(role, number, START) };
     let hash = TokenHash::of(name);
     fixture.store.create_user(user.clone(), audit_entry()).await.unwrap();
-    let session = Session { hash, user: user.id, created_at: START, seen_at: START, address: None, browser: None };
+    let session = Session {
+        hash,
+        user: user.id,
+        created_at: START,
+        seen_at: START,
+        proven_at: Some(START),
+        address: None,
+        browser: None,
+    };
     fixture.store.start_session(session, user.password, audit_entry()).await.unwrap();
     (user.id, name.to_owned())
 }

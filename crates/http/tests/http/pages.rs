@@ -30,7 +30,15 @@ async fn signed_in(service: &Service, role: Role) -> String {
     service.store.create_user(user.clone(), line.clone()).await.unwrap();
     let token = format!("token-{}", role.name());
     let hash = TokenHash::of(&token);
-    let session = Session { hash, user: user.id, created_at: now, seen_at: now, address: None, browser: None };
+    let session = Session {
+        hash,
+        user: user.id,
+        created_at: now,
+        seen_at: now,
+        proven_at: Some(now),
+        address: None,
+        browser: None,
+    };
     service.store.start_session(session, None, line).await.unwrap();
     token
 }

@@ -240,7 +240,8 @@ async fn an_administrator_disconnects_a_user_who_has_a_password() {
     service.store.use_link(TokenHash::of(token), user, line("user.password")).await.unwrap();
     let now = service.world.now();
     let hash = TokenHash([7; 32]);
-    let session = Session { hash, user: id, created_at: now, seen_at: now, address: None, browser: None };
+    let session =
+        Session { hash, user: id, created_at: now, seen_at: now, proven_at: Some(now), address: None, browser: None };
     service.store.start_session(session, password, line("session.started")).await.unwrap();
     let changed = change(&service, &ada, &json!({"hasIdentity": false})).await;
     assert_eq!((changed.status.as_u16(), &changed.json()["hasIdentity"]), (200, &json!(false)), "{changed:?}");

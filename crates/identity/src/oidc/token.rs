@@ -29,6 +29,9 @@ pub(super) struct Expected<'a> {
     pub(super) now: Timestamp,
 }
 
+/// The person of a verified token, and the time at which the provider has asked them to prove who they are.
+type Verified = (Profile, Option<Timestamp>);
+
 /// An ID token that failed the verification.
 pub(super) struct Unverified {
     pub(super) error: OidcError,
@@ -52,6 +55,8 @@ struct Claims {
     exp: i64,
     #[serde(deserialize_with = "seconds")]
     iat: i64,
+    #[serde(default, deserialize_with = "seconds_or_null")]
+    auth_time: Option<i64>,
     nonce: Option<String>,
     azp: Option<String>,
     at_hash: Option<String>,
@@ -77,13 +82,20 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> 
     jwt::whole_seconds(&Value::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("not a number of seconds"))
 }
 
-/// Verifies an ID token: signature, issuer, audience, expiry, nonce.
-pub(super) fn verify(token: &str, provider: &Provider, expected: &Expected<'_>) -> Result<Profile, Unverified> {
+/// Reads a time that may be missing. One that is not a number of seconds counts as missing: it is no proof then.
+fn seconds_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    Ok(jwt::whole_seconds(&Value::deserialize(deserializer)?))
+}
+
+/// Verifies an ID token: signature, issuer, audience, expiry, nonce. Returns the person, and the time at which the provider
+/// has asked the person to prove who they are, if the token has it.
+pub(super) fn verify(token: &str, provider: &Provider, expected: &Expected<'_>) -> Result<Verified, Unverified> {
     let header = jwt::header(token).map_err(bad_signature)?;
     check_type(&header)?;
     let claims = verified_claims(token, &header, &provider.keys)?;
     claims.check(&provider.metadata.issuer, header.alg, expected)?;
-    Ok(Profile::new(claims.person)?)
+    let authenticated_at = claims.authenticated_at(expected.now);
+    Ok((Profile::new(claims.person)?, authenticated_at))
 }
 
 fn check_type(header: &Header) -> Result<(), OidcError> {
@@ -120,6 +132,11 @@ fn bad_signature(why: &str) -> OidcError {
 }
 
 impl Claims {
+    /// Returns the time of the claim `auth_time`, or the current time if the clock of the provider is ahead.
+    fn authenticated_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.auth_time.map(|seconds| Timestamp::from_micros(seconds.saturating_mul(1_000_000)).min(now))
+    }
+
     /// Checks the claims; `algorithm` is that of the signature.
     fn check(&self, issuer: &str, algorithm: Algorithm, expected: &Expected<'_>) -> Result<(), OidcError> {
         let other = |why: &str| Err(OidcError::bad(format!("the ID token is not for this sign-in: {why}")));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use journeyman_core::project::SecretValue;
-use journeyman_core::time::Clock;
+use journeyman_core::time::{Clock, Timestamp};
 use journeyman_identity::oidc::{Begun, PENDING_LIFETIME, Pending, Person};
 use journeyman_testkit::oidc::{self, Fault};
 
@@ -17,6 +17,7 @@ fn ada(fixture: &Fixture) -> Person {
         email: Some("ada@example.com".to_owned()),
         email_verified: true,
         name: Some("Ada Lovelace".to_owned()),
+        authenticated_at: None,
     }
 }
 
@@ -44,6 +45,25 @@ async fn a_person_signs_in() {
     let pending = Pending::decode(&begun.pending.encode()).unwrap();
     let person = fixture.finish(&Begun { url: begun.url, pending }, returned).await;
     assert_eq!(person, Ok(ada(&fixture)));
+}
+
+#[tokio::test]
+async fn a_person_who_must_sign_in_again_gets_the_time_at_which_the_provider_asked() {
+    let fixture = Fixture::new().await;
+    // Times of tokens have whole seconds.
+    let now = Timestamp::from_micros(fixture.world.now().as_micros() / 1_000_000 * 1_000_000);
+    for (fault, at) in [
+        (None, Some(now)),
+        (Some(Fault::OldAuthentication), Some(Timestamp::from_micros(now.as_micros() - 3_600_000_000))),
+        (Some(Fault::NoAuthenticationTime), None),
+    ] {
+        fixture.provider.fault(fault);
+        let begun = fixture.oidc.begin_again(&fixture.redirect, fixture.world.now()).await.unwrap();
+        let asked: HashMap<String, String> = begun.url.query_pairs().into_owned().collect();
+        assert_eq!((asked["prompt"].as_str(), asked["max_age"].as_str()), ("login", "0"));
+        let returned = visit(&begun.url).await;
+        assert_eq!(fixture.finish(&begun, returned).await.unwrap().authenticated_at, at, "{fault:?}");
+    }
 }
 
 #[tokio::test]

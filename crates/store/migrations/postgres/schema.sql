@@ -464,7 +464,8 @@ CREATE TABLE journeyman.sessions (
     created_at bigint NOT NULL,
     seen_at bigint NOT NULL,
     address text,
-    browser text
+    browser text,
+    proven_at bigint
 );
 
 CREATE TABLE journeyman.slack_codes (

@@ -177,7 +177,7 @@ CREATE TABLE sessions (
     seen_at    INTEGER NOT NULL,
     address    TEXT,
     browser    TEXT
-) WITHOUT ROWID, STRICT;
+, proven_at INTEGER) WITHOUT ROWID, STRICT;
 
 CREATE INDEX sessions_owner ON sessions (owner);
 

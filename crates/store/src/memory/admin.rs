@@ -196,6 +196,11 @@ impl AdminTables for Tables {
             AdminRow::Key(key) => self.put_key(key),
             AdminRow::User(user) => drop(self.users.insert(user.id, user)),
             AdminRow::Session(session) => drop(self.sessions.insert(session.hash, session)),
+            AdminRow::SessionProven { hash, at } => {
+                if let Some(session) = self.sessions.get_mut(&hash) {
+                    session.proven_at = Some(at);
+                }
+            }
             AdminRow::SessionsEnded(which) => self.end_sessions(which),
             AdminRow::Link(link) => drop(self.links.insert(link.hash, link)),
             AdminRow::LinkDeleted(hash) => drop(self.links.remove(&hash)),

@@ -242,6 +242,10 @@ impl PostgresStore {
                 AdminRow::Key(key) => calls.push(put_key(key)?),
                 AdminRow::User(user) => calls.push(put_user(user)),
                 AdminRow::Session(session) => calls.push(put_session(session)),
+                AdminRow::SessionProven { hash, at } => {
+                    let text = "UPDATE sessions SET proven_at = $2 WHERE hash = $1";
+                    calls.push(call!(text, hash.0.to_vec(), at.as_micros()));
+                }
                 AdminRow::SessionsEnded(which) => calls.push(end_sessions(*which)),
                 AdminRow::Link(link) => calls.push(call!(
                     "INSERT INTO links (hash, owner, expires_at) VALUES ($1, $2, $3)",

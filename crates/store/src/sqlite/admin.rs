@@ -292,6 +292,9 @@ impl AdminTables for Tables<'_> {
             AdminRow::Key(key) => self.put_key(key),
             AdminRow::User(user) => self.put_user(user),
             AdminRow::Session(session) => self.put_session(session),
+            AdminRow::SessionProven { hash, at } => {
+                self.execute("UPDATE sessions SET proven_at = ?2 WHERE hash = ?1", params![hash.0, at.as_micros()])
+            }
             AdminRow::SessionsEnded(which) => {
                 end_sessions(self.db, *which)?;
                 Ok(())
@@ -610,8 +613,8 @@ impl Tables<'_> {
 
     fn put_session(&self, session: &SignedIn) -> Op<()> {
         self.execute(
-            "INSERT INTO sessions (hash, owner, created_at, seen_at, address, browser)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO sessions (hash, owner, created_at, seen_at, address, browser, proven_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             params![
                 session.hash.0,
                 session.user.to_string(),
@@ -619,6 +622,7 @@ impl Tables<'_> {
                 session.seen_at.as_micros(),
                 session.address,
                 session.browser,
+                session.proven_at.map(Timestamp::as_micros),
             ],
         )
     }

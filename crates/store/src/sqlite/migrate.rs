@@ -57,6 +57,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0045_reservations.sql"),
     include_str!("../../migrations/sqlite/0046_base_comparisons.sql"),
     include_str!("../../migrations/sqlite/0047_effort.sql"),
+    include_str!("../../migrations/sqlite/0050_proofs.sql"),
 ];
 
 /// The schema that all migrations together make. `make schema` writes the file.

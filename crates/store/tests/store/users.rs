@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use journeyman_core::admin::AdminRefusal;
+use journeyman_core::admin::{AdminRefusal, Subject};
 use journeyman_core::ids::{KeyId, MessageId, UserId};
 use journeyman_core::key::{ApiKey, KeyHash, Scope};
-use journeyman_core::ports::{AuditEntry, Retention, SessionsToEnd};
+use journeyman_core::ports::{AuditEntry, DecideAdmin, Retention, SessionsToEnd};
 use journeyman_core::pull::{NewComment, NewPull};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::decide::PasswordChange;
+use journeyman_core::user::decide::{self, PasswordChange};
 use journeyman_core::user::{Identity, PasswordHash, Role, SESSION_IDLE, Session, SignInLink, TokenHash, User};
 use journeyman_testkit::Seeds as _;
 use uuid::Uuid;
@@ -48,6 +48,7 @@ fn session(byte: u8, owner: u128, seconds: u64) -> Session {
         user: id(owner),
         created_at: at(seconds),
         seen_at: at(seconds),
+        proven_at: None,
         address: Some("192.0.2.1".to_owned()),
         browser: Some("Firefox".to_owned()),
     }
@@ -118,6 +119,48 @@ async fn a_user_is_connected_with_one_identity_that_no_other_user_has() {
             store.audit(None, 3).await.unwrap().into_iter().map(|entry| entry.entry.action).collect();
         let expected = ["user.identity.connected", "user.identity.disconnected", "session.started"];
         assert_eq!(actions, expected, "{name}: refusals have no audit entry");
+    }
+}
+
+#[tokio::test]
+async fn a_session_has_the_time_at_which_its_user_proved_who_they_are() {
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
+        let identity = Identity { issuer: "https://id.example.com".to_owned(), subject: "7".to_owned() };
+        let connected = User { identity: Some(identity.clone()), ..user(1, Role::Administrator) };
+        store.create_user(connected.clone(), line(1, "user.created")).await.unwrap();
+        let hash = connected.password.unwrap();
+        let entry = line(2, "session.started");
+        store.start_session(session(1, 1, 2), Some(hash.clone()), entry.clone()).await.unwrap();
+        let proven = session(2, 1, 2);
+        store.start_session(Session { proven_at: Some(at(2)), ..proven }, Some(hash.clone()), entry).await.unwrap();
+        let proofs = async || {
+            let found = [1, 2].map(|byte| store.session(TokenHash([byte; 32])));
+            futures::future::join_all(found).await.into_iter().map(|one| one.unwrap().unwrap().0.proven_at).collect()
+        };
+        let both: Vec<_> = proofs().await;
+        assert_eq!(both, [None, Some(at(2))], "{name}");
+        let prove = async |decide: DecideAdmin| store.administer(Subject::User(id(1)), None, at(3), decide).await;
+        let confirmed = || line(3, "session.confirmed");
+        let wrong = PasswordHash("another".to_owned());
+        let refused =
+            prove(Box::new(move |state| decide::prove_session(state, TokenHash([1; 32]), &wrong, confirmed())));
+        assert_eq!(refused.await, Err(AdminRefusal::UserChanged.into()), "{name}: the password was changed meanwhile");
+        let other = Identity { subject: "8".to_owned(), ..identity.clone() };
+        let refused = prove(Box::new(move |state| {
+            decide::prove_session_by_provider(state, TokenHash([1; 32]), &other, at(3), confirmed())
+        }));
+        assert_eq!(refused.await, Err(AdminRefusal::UserChanged.into()), "{name}: another identity");
+        let both: Vec<_> = proofs().await;
+        assert_eq!(both, [None, Some(at(2))], "{name}");
+        let decide = move |state: &_| decide::prove_session(state, TokenHash([1; 32]), &hash, confirmed());
+        prove(Box::new(decide)).await.unwrap();
+        let decide = move |state: &_| {
+            decide::prove_session_by_provider(state, TokenHash([2; 32]), &identity, at(4), confirmed())
+        };
+        prove(Box::new(decide)).await.unwrap();
+        let both: Vec<_> = proofs().await;
+        assert_eq!(both, [Some(at(3)), Some(at(4))], "{name}");
     }
 }
 

@@ -59,13 +59,15 @@ pub(super) fn put_user(user: &User) -> Call {
 /// Returns the statement that stores a session.
 pub(super) fn put_session(session: &SignedIn) -> Call {
     call!(
-        "INSERT INTO sessions (hash, owner, created_at, seen_at, address, browser) VALUES ($1, $2, $3, $4, $5, $6)",
+        "INSERT INTO sessions (hash, owner, created_at, seen_at, address, browser, proven_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
         session.hash.0.to_vec(),
         session.user.to_string(),
         session.created_at.as_micros(),
         session.seen_at.as_micros(),
         session.address.clone(),
         session.browser.clone(),
+        session.proven_at.map(Timestamp::as_micros),
     )
 }
 

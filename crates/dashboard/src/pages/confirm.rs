@@ -1,0 +1,211 @@
+//! The page on which viewers prove who they are again, and the way back to what they asked for.
+//!
+//! [`crate::fresh`] shows the page in place of a page or of the answer to a form, and calls [`answer`].
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use journeyman_core::ports::{NotProven, ProvenPerson};
+use journeyman_core::time::Timestamp;
+use journeyman_core::user::is_fresh;
+use serde::Deserialize;
+
+use super::account;
+use super::connect::provider_name;
+use super::provider::{Pending, pending_cookie, redirect};
+use crate::failure::{Failure, Page, refusal, rendered};
+use crate::fields::Fields;
+use crate::frame::{Frame, OpenFrame};
+use crate::viewer::ClientAddress;
+use crate::{Shared, error_page, session, words};
+
+pub(super) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/confirm", post(confirmed))
+        .route("/confirm/provider", get(begin))
+        .route("/confirm/done", get(done))
+}
+
+/// The field with the password of the viewer. Forms have no field with this name.
+const PASSWORD: &str = "confirm-password";
+
+/// The field with the name of the viewer, for password managers.
+const NAME: &str = "confirm-name";
+
+/// The field that is set if the viewer has pressed the button of the page.
+const PRESSED: &str = "confirm";
+
+/// What the viewer asked for, which is repeated after the proof.
+pub(crate) struct Asked {
+    /// The path to which the form of the page is sent.
+    action: String,
+    /// The fields, without those of the page.
+    kept: Vec<(String, String)>,
+    password: String,
+    is_pressed: bool,
+    /// The path to open after a sign-in at the provider; empty if it is a form, which the page keeps.
+    next: String,
+}
+
+impl Asked {
+    /// Returns a form, which is sent to its path again.
+    pub(crate) fn form(path: &str, fields: Fields) -> Self {
+        let is_own = |name: &str| [NAME, PASSWORD, PRESSED].contains(&name);
+        let kept = fields.pairs().iter().filter(|(name, _)| !is_own(name)).cloned().collect();
+        let next = if path == "/confirm" { fields.text("next") } else { String::new() };
+        let (password, is_pressed) = (fields.text(PASSWORD), fields.is_set(PRESSED));
+        Self { action: path.to_owned(), kept, password, is_pressed, next }
+    }
+
+    /// Returns a page, which is opened after the proof.
+    pub(crate) fn page(here: &str) -> Self {
+        let (action, kept) = ("/confirm".to_owned(), vec![("next".to_owned(), here.to_owned())]);
+        Self { action, kept, password: String::new(), is_pressed: false, next: here.to_owned() }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "confirm.html")]
+struct ConfirmPage<'a> {
+    frame: &'a Frame,
+    asked: &'a Asked,
+    has_password: bool,
+    /// The name of the provider, if the viewer can sign in there.
+    provider: Option<&'a str>,
+    error: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "confirmed.html")]
+struct DonePage<'a> {
+    frame: &'a Frame,
+}
+
+/// Checks the proof in a request, and returns its time. The inner error is the page that asks for a proof.
+pub(crate) async fn answer(frame: &Frame, asked: &Asked) -> Result<Result<Timestamp, Response>, Failure> {
+    let error = if !asked.is_pressed {
+        None
+    } else if frame.viewer.user.password.is_none() || asked.password.is_empty() {
+        Some("You have not confirmed yet that it is you.".to_owned())
+    } else {
+        match proven(frame, asked).await? {
+            Ok(at) => return Ok(Ok(at)),
+            Err(text) => Some(text),
+        }
+    };
+    let user = &frame.viewer.user;
+    let provider = provider_name(&frame.shared).filter(|_| user.identity.is_some());
+    let page = ConfirmPage { frame, asked, has_password: user.password.is_some(), provider, error };
+    // Turbo shows the page that answers a form only if the status is that of an error.
+    Ok(Err((StatusCode::FORBIDDEN, Html(page.render()?)).into_response()))
+}
+
+/// Compares the password, and records the proof. The inner error is a text for the viewer.
+async fn proven(frame: &Frame, asked: &Asked) -> Result<Result<Timestamp, String>, Failure> {
+    let (viewer, services) = (&frame.viewer, &frame.shared.services);
+    if let Err(text) = account::check_password(&frame.shared, frame, asked.password.clone()).await? {
+        services.store.note(viewer.audit(frame.now, "session.unconfirmed", viewer.user.id)).await?;
+        return Ok(Err(text));
+    }
+    let Some(password) = viewer.user.password.clone() else { return Ok(Err(String::new())) };
+    let proven = services.cases.prove_session(&frame.caller(), viewer.user.id, viewer.session, password).await;
+    proven.map_or_else(|error| refusal(error).map(Err), |at| Ok(Ok(at)))
+}
+
+/// Opens the page for which the viewer has proved who they are.
+async fn confirmed(fields: Fields) -> Redirect {
+    Redirect::to(words::return_path(&fields.text("next")))
+}
+
+async fn done(frame: Frame) -> Response {
+    frame.answer(rendered(&DonePage { frame: &frame }))
+}
+
+#[derive(Deserialize)]
+struct NextQuery {
+    next: Option<String>,
+}
+
+async fn begin(State(shared): State<Shared>, frame: Frame, Query(query): Query<NextQuery>) -> Response {
+    let page = async {
+        let provider = shared.services.provider.as_ref().filter(|_| frame.viewer.user.identity.is_some());
+        let provider = provider.ok_or(Failure::NotFound("provider"))?;
+        if let Err(seconds) = shared.throttle.ask(frame.viewer.address) {
+            return refused(&frame, StatusCode::TOO_MANY_REQUESTS, words::too_often(seconds));
+        }
+        let begun = match provider.begin_again(&redirect(&shared), frame.now).await {
+            Ok(begun) => begun,
+            Err(error) => return refused(&frame, StatusCode::BAD_GATEWAY, words::sentence(&error.to_string())),
+        };
+        let next = query.next.filter(|next| !next.is_empty()).unwrap_or_else(|| "/confirm/done".to_owned());
+        let confirms = Some(frame.viewer.session.short());
+        let kept = Pending { state: begun.pending, next, connects: None, confirms };
+        let page = Redirect::to(&begun.url).into_response();
+        Ok(session::with_cookie(page, pending_cookie(&shared, &kept.encoded())))
+    };
+    frame.answer(page.await)
+}
+
+#[derive(Template)]
+#[template(path = "unconfirmed.html")]
+struct RefusedPage<'a> {
+    frame: &'a Frame,
+    text: String,
+}
+
+fn refused(frame: &Frame, status: StatusCode, text: String) -> Page {
+    Ok((status, Html(RefusedPage { frame, text }.render()?)).into_response())
+}
+
+/// Records the proof of a session's user after the provider has sent the browser back, and opens the page `next`.
+pub(super) async fn finish(
+    open: OpenFrame,
+    from: ClientAddress,
+    headers: &HeaderMap,
+    (session, next): (&str, &str),
+    person: Result<ProvenPerson, NotProven>,
+) -> Response {
+    let viewer = match session::viewer(&open.shared, headers, from).await {
+        Ok(viewer) => viewer.filter(|viewer| viewer.session.short() == session),
+        Err(error) => return error_page::unavailable(&open.shared, &error),
+    };
+    // The session has ended, or another user has signed in, so there is nothing to confirm.
+    let Some(viewer) = viewer else { return Redirect::to(&session::sign_in_path(next)).into_response() };
+    let frame = Frame::new(open, viewer, String::new());
+    frame.answer(finished(&frame, next, person).await)
+}
+
+async fn finished(frame: &Frame, next: &str, person: Result<ProvenPerson, NotProven>) -> Page {
+    let (viewer, services) = (&frame.viewer, &frame.shared.services);
+    let text = match person.map(|person| accepted(frame, person)) {
+        Ok(Ok((identity, at))) => {
+            let (caller, id) = (frame.caller(), viewer.user.id);
+            match services.cases.prove_session_by_provider(&caller, id, viewer.session, identity, at).await {
+                Ok(()) => return Ok(Redirect::to(words::return_path(next)).into_response()),
+                Err(error) => refusal(error)?,
+            }
+        }
+        Ok(Err(text)) => text.to_owned(),
+        Err(error) => words::sentence(&error.to_string()),
+    };
+    services.store.note(viewer.audit(frame.now, "session.unconfirmed", viewer.user.id)).await?;
+    refused(frame, StatusCode::FORBIDDEN, text)
+}
+
+/// Returns the identity and the time of a proof, or a text for the viewer that says why it is not accepted.
+fn accepted(frame: &Frame, person: ProvenPerson) -> Result<(journeyman_core::user::Identity, Timestamp), &'static str> {
+    if frame.viewer.user.identity.as_ref() != Some(&person.identity) {
+        return Err("You have signed in there with another account than the one that is connected with your user.");
+    }
+    let at = person.authenticated_at.ok_or(
+        "The provider does not say when it has asked you to sign in (auth_time), so this is no proof that it is you. An \
+         administrator can give you a link to set a password, with which you can confirm.",
+    )?;
+    if !is_fresh(Some(at), frame.now) {
+        return Err("The provider has not asked you to sign in again. Sign out there, and try again.");
+    }
+    Ok((person.identity, at))
+}
