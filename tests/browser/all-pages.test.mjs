@@ -327,6 +327,7 @@ addPage("audit", "/audit");
 addPage("audit-none", "/audit?who=nobody&what=job.");
 addPage("account", "/account");
 addPage("confirmed", "/confirm/done");
+addPage("second-factor", "/account/second-factor");
 // On a page without controls that the open menu would cover in part.
 addPage("account-menu", "/keyboard", { do: open("details.account") });
 for (const [name, where, fields, button] of [

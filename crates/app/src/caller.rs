@@ -238,6 +238,7 @@ mod tests {
             role,
             password: None,
             identity: None,
+            second_factor: None,
             created_at: Timestamp::default(),
             signed_in_at: None,
             disabled_at: None,

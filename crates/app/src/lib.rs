@@ -27,6 +27,7 @@ mod polls;
 mod projects;
 mod pull_updates;
 mod pulls;
+mod second_factor;
 mod slack;
 mod table;
 mod templates;

@@ -59,6 +59,7 @@ impl UseCases {
             role,
             password: None,
             identity,
+            second_factor: None,
             created_at: now,
             signed_in_at: None,
             disabled_at: None,
@@ -327,7 +328,7 @@ impl UseCases {
         self.change(Subject::User(id), decide).await.map(drop)
     }
 
-    async fn change(&self, subject: Subject, decide: DecideAdmin) -> Result<AdminChange, Error> {
+    pub(crate) async fn change(&self, subject: Subject, decide: DecideAdmin) -> Result<AdminChange, Error> {
         match self.administer(subject, None, decide).await? {
             Administered::Done(change) => Ok(change),
             Administered::Replayed(_) => {

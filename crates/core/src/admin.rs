@@ -611,6 +611,15 @@ pub enum AdminRefusal {
     /// The user is disabled.
     #[error("the user is disabled; enable the user first")]
     UserDisabled,
+    /// The user has a second factor, and no code was entered.
+    #[error("a code of the second factor is needed too; sign in again")]
+    CodeMissing,
+    /// The user has a second factor already.
+    #[error("this user has a second factor already; remove it first")]
+    HasSecondFactor,
+    /// The user has no second factor.
+    #[error("this user has no second factor any more, or has none yet; only the user can set one up")]
+    NoSecondFactor,
     /// The change would leave no administrator who may sign in.
     #[error("this is the last administrator; make another user an administrator first")]
     LastAdministrator,

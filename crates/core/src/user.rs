@@ -4,6 +4,7 @@
 //! with keys, a slow hash would not add protection. Passwords get a slow hash, outside of this crate.
 
 pub mod decide;
+pub mod second_factor;
 
 use std::fmt;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use self::second_factor::SecondFactor;
 use crate::ids::UserId;
 use crate::key::Scope;
 use crate::time::{IdGen, Timestamp};
@@ -112,6 +114,8 @@ pub struct User {
     pub password: Option<PasswordHash>,
     /// The identity at the OpenID provider, if the user has signed in with it.
     pub identity: Option<Identity>,
+    /// The second factor, which a sign-in with the password needs; `None` if the user has none.
+    pub second_factor: Option<SecondFactor>,
     /// The time of creation.
     pub created_at: Timestamp,
     /// The time of the last sign-in.

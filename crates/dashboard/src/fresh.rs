@@ -1,4 +1,5 @@
-//! The proof of who the viewer is, which changes need that let people in: keys, users, passwords, trusts and credentials.
+//! The proof of who the viewer is, which changes need that let people in: keys, users, passwords, second factors, trusts
+//! and credentials.
 //!
 //! A session that is open in a browser is no proof that its user sits there. If the last proof is older than
 //! [`PROOF_LIFETIME`], the answer to such a request is a page that asks for the password, or for a sign-in at the provider.
@@ -23,6 +24,10 @@ pub(crate) const ROUTES: &[(Method, &str)] = &[
     (Method::POST, "/account/password"),
     (Method::POST, "/account/provider"),
     (Method::POST, "/account/provider/disconnect"),
+    (Method::GET, "/account/second-factor"),
+    (Method::POST, "/account/second-factor"),
+    (Method::POST, "/account/second-factor/codes"),
+    (Method::POST, "/account/second-factor/remove"),
     // The account in Slack gets the rights of the user.
     (Method::POST, "/account/slack"),
     (Method::POST, "/confirm"),
@@ -46,6 +51,7 @@ pub(crate) const ROUTES: &[(Method, &str)] = &[
     (Method::POST, "/users/{user}/enable"),
     (Method::POST, "/users/{user}/link"),
     (Method::POST, "/users/{user}/role"),
+    (Method::POST, "/users/{user}/second-factor/remove"),
 ];
 
 /// The maximum size of a form that is kept while its sender proves who they are, in bytes: that of every form.
@@ -77,7 +83,7 @@ pub(crate) async fn required(State(shared): State<Shared>, request: Request, nex
     let asked = if parts.method == Method::POST {
         let copy = Request::from_parts(parts.clone(), Body::from(body.clone()));
         match Fields::from_request(copy, &shared).await {
-            Ok(fields) => Asked::form(parts.uri.path(), fields),
+            Ok(fields) => Asked::form(parts.uri.path_and_query().map_or("/", |path| path.as_str()), fields),
             Err(rejection) => return rejection.into_response(),
         }
     } else {

@@ -16,6 +16,7 @@
 mod assets;
 mod chart;
 mod choices;
+mod codes;
 mod conversation;
 mod cookies;
 mod diff;
@@ -62,6 +63,7 @@ use journeyman_core::ids::UserId;
 use journeyman_core::model::ProviderInfo;
 use journeyman_core::ports::{Containing, Diffs, InstalledAgents, Passwords, PullPages, Seal, SignInProvider, Store};
 use journeyman_core::time::{Clock, IdGen};
+use journeyman_core::user::second_factor::RequiredOf;
 
 pub use self::log_tail::{LogTail, LogTails, Tail};
 pub use self::viewer::{ClientAddress, Viewer};
@@ -114,6 +116,8 @@ pub struct Settings {
     pub providers: Vec<ProviderInfo>,
     /// The version of the program.
     pub version: String,
+    /// The users who must have a second factor.
+    pub second_factor: RequiredOf,
     /// Names and values for the system page: storage locations, and settings for all projects.
     pub facts: Vec<(String, String)>,
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 mod audit;
+mod code;
 mod code_hosts;
 pub(crate) mod confirm;
 pub(crate) mod connect;
@@ -23,6 +24,7 @@ mod provider;
 mod pulls;
 mod refresh;
 mod search;
+pub(crate) mod second_factor;
 mod secret;
 mod settings;
 mod setup;
@@ -57,6 +59,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(projects::routes())
         .merge(pulls::routes())
         .merge(search::routes())
+        .merge(second_factor::routes())
         .merge(secret::routes())
         .merge(settings::routes())
         .merge(slack::routes())
@@ -70,5 +73,5 @@ pub(crate) fn routes() -> Router<Shared> {
 
 /// Returns the routes that need no session.
 pub(crate) fn open_routes() -> Router<Shared> {
-    Router::new().merge(provider::routes()).merge(setup::routes()).merge(sign_in::routes())
+    Router::new().merge(code::routes()).merge(provider::routes()).merge(setup::routes()).merge(sign_in::routes())
 }

@@ -1,5 +1,6 @@
 //! Sessions. The browser has a cookie with a random token; the store has only the token's hash.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -10,8 +11,13 @@ use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::Error;
 use journeyman_core::ports::{ClientConnection, StoreError};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::{Identity, SESSION_LIFETIME, SESSION_NOTED, Session, TokenHash, User, new_token};
+use journeyman_core::user::second_factor::CodeRefusal;
+use journeyman_core::user::second_factor::decide::Attempt;
+use journeyman_core::user::{
+    Identity, PasswordHash, SESSION_LIFETIME, SESSION_NOTED, Session, TokenHash, User, new_token,
+};
 
+use crate::pages::second_factor;
 use crate::viewer::{ClientAddress, Viewer, audit};
 use crate::{Settings, Shared, cookies, error_page, toast, words};
 
@@ -29,6 +35,9 @@ pub(crate) async fn required(State(shared): State<Shared>, mut request: Request,
     match viewer(&shared, &headers, address).await {
         Ok(Some(viewer)) => {
             mark_connection(&request, true);
+            if second_factor::is_missing(&shared, &viewer.user) && !second_factor::is_for_setup(request.uri().path()) {
+                return Redirect::to(second_factor::PATH).into_response();
+            }
             let traceparent = request.extensions().get().cloned();
             request.extensions_mut().insert(Viewer { traceparent, ..viewer });
             next.run(request).await
@@ -113,20 +122,12 @@ pub(crate) async fn begin(
     ClientAddress(address): ClientAddress,
     proof: Proof,
 ) -> Result<HeaderValue, Error> {
-    let (now, (token, hash)) = (shared.services.clock.now(), new_token(&*shared.services.ids));
-    let browser = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
-    let session = Session {
-        hash,
-        user: user.id,
-        created_at: now,
-        seen_at: now,
-        proven_at: match &proof {
-            Proof::Password => Some(now),
-            Proof::Provider(_, at) => *at,
-        },
-        address: address.map(|address| address.to_string()),
-        browser: browser.map(|text| text.chars().take(BROWSER_CHARS).collect()),
+    let now = shared.services.clock.now();
+    let proven_at = match &proof {
+        Proof::Password => Some(now),
+        Proof::Provider(_, at) => *at,
     };
+    let (session, token) = new_session(shared, user, headers, address, (now, proven_at));
     let entry = audit(now, user.id, "session.started", user.id, address);
     let cases = &shared.services.cases;
     match proof {
@@ -134,6 +135,45 @@ pub(crate) async fn begin(
         Proof::Provider(identity, _) => cases.start_session_by_provider(session, identity, entry).await?,
     }
     Ok(cookie(&shared.settings, &token, SESSION_LIFETIME.as_secs()))
+}
+
+/// Returns a session that is not stored yet, and its token. `now` is the time of its start, and `proven_at` that of the
+/// proof.
+fn new_session(
+    shared: &Shared,
+    user: &User,
+    headers: &HeaderMap,
+    address: Option<IpAddr>,
+    (now, proven_at): (Timestamp, Option<Timestamp>),
+) -> (Session, String) {
+    let (token, hash) = new_token(&*shared.services.ids);
+    let browser = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+    let session = Session {
+        hash,
+        user: user.id,
+        created_at: now,
+        seen_at: now,
+        proven_at,
+        address: address.map(|address| address.to_string()),
+        browser: browser.map(|text| text.chars().take(BROWSER_CHARS).collect()),
+    };
+    (session, token)
+}
+
+/// Begins a session like [`begin`], of a user who has entered the password and a code. The inner error says why the code
+/// was refused.
+pub(crate) async fn begin_with_code(
+    shared: &Shared,
+    user: &User,
+    headers: &HeaderMap,
+    ClientAddress(address): ClientAddress,
+    (password, attempt): (PasswordHash, Attempt),
+) -> Result<Result<HeaderValue, CodeRefusal>, Error> {
+    let now = shared.services.clock.now();
+    let (session, token) = new_session(shared, user, headers, address, (now, Some(now)));
+    let entry = audit(now, user.id, "", user.id, address);
+    let begun = shared.services.cases.start_session_with_code(session, password, attempt, entry).await?;
+    Ok(begun.map(|_| cookie(&shared.settings, &token, SESSION_LIFETIME.as_secs())))
 }
 
 /// Returns a cookie that deletes the session cookie.
@@ -156,6 +196,7 @@ mod tests {
     use std::sync::Arc;
 
     use axum::http::header::COOKIE;
+    use journeyman_core::user::second_factor::RequiredOf;
 
     use super::*;
 
@@ -165,6 +206,7 @@ mod tests {
             agents: Arc::default(),
             providers: Vec::new(),
             version: String::new(),
+            second_factor: RequiredOf::Nobody,
             facts: Vec::new(),
         }
     }

@@ -17,6 +17,7 @@ mod remote_pulls;
 mod review;
 mod roles;
 mod routes;
+mod second_factor;
 mod secrets;
 mod settings;
 mod sign_in;
@@ -46,6 +47,7 @@ use journeyman_core::project::{KeepUpToDate, Project};
 use journeyman_core::pull::NewPull;
 use journeyman_core::pull::compared::next_comparison;
 use journeyman_core::time::{Clock, Timestamp};
+use journeyman_core::user::second_factor::RequiredOf;
 use journeyman_core::user::{PasswordHash, Role, Session, TokenHash, User};
 use journeyman_store::{MasterKey, MemoryStore, Sealer};
 use journeyman_testkit::{FakeComparisons, FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds as _, World};
@@ -155,6 +157,7 @@ fn user(role: Role, number: u128, now: Timestamp) -> User {
         role,
         password: Some(PasswordHash("a long password".to_owned())),
         identity: None,
+        second_factor: None,
         created_at: now,
         signed_in_at: None,
         disabled_at: None,
@@ -254,6 +257,7 @@ fn fixture_of(
         agents,
         providers: Vec::new(),
         version: "1.2.3".to_owned(),
+        second_factor: RequiredOf::Nobody,
         facts: vec![("Database".to_owned(), "/srv/database".to_owned())],
     };
     change(&mut services, &mut settings);

@@ -200,6 +200,8 @@ fn confirmation(name: &str, count: Option<usize>) -> Option<Cow<'static, str>> {
         ("job_archived_active", "The job is canceled and archived."),
         ("job_unarchived", "The job is no longer archived."),
         ("ended", "The session has ended."),
+        ("second_factor_removed", "Your second factor is removed."),
+        ("user_second_factor_removed", "The second factor of the user is removed."),
         ("disabled", "The user is disabled. Their sessions have ended and their keys are revoked."),
         ("enabled", "The user may sign in again."),
         ("webhook_disabled", "The webhook is disabled."),

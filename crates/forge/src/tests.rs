@@ -307,6 +307,7 @@ async fn user(setup: &Setup, number: u128, role: Role) -> HostUser {
         role,
         password: None,
         identity: None,
+        second_factor: None,
         created_at: Timestamp::default(),
         signed_in_at: None,
         disabled_at: None,

@@ -15,6 +15,7 @@ use journeyman_core::ports::{
     PullPages, Seal, SignInProvider, Store,
 };
 use journeyman_core::time::{Clock, IdGen, Timestamp};
+use journeyman_core::user::second_factor::RequiredOf;
 use tokio_util::sync::CancellationToken;
 
 use crate::arrivals::{Arrivals, Shares};
@@ -83,6 +84,8 @@ pub struct Settings {
     pub providers: Vec<ProviderInfo>,
     /// The version of the program.
     pub version: String,
+    /// The users of the dashboard who must have a second factor.
+    pub second_factor: RequiredOf,
     /// The storage locations and limits that the system page of the dashboard shows, as names and values.
     pub places: Vec<(String, String)>,
 }

@@ -354,9 +354,12 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::LastAdministrator => conflict(ErrorCode::LastAdministrator),
             AdminRefusal::NoIdentity => conflict(ErrorCode::IdentityMissing),
             AdminRefusal::PasswordMissing => conflict(ErrorCode::PasswordMissing),
-            // The interface has no operations on passwords, new identities, and the first administrator.
+            // The interface has no operations on passwords, second factors, new identities, and the first administrator.
             AdminRefusal::UserChanged
             | AdminRefusal::IdentityTaken
+            | AdminRefusal::CodeMissing
+            | AdminRefusal::HasSecondFactor
+            | AdminRefusal::NoSecondFactor
             | AdminRefusal::IdentityConnected
             | AdminRefusal::HasAdministrator
             | AdminRefusal::LinkExpired

@@ -99,8 +99,17 @@ fn pages(app: &App, document: Arc<Document>) -> Pages {
         ids,
         limiter,
     };
-    let Settings { public_url, agents, providers, version, places, create_per_hour, message_per_hour, .. } =
-        app.settings.clone();
+    let Settings {
+        public_url,
+        agents,
+        providers,
+        version,
+        second_factor,
+        places,
+        create_per_hour,
+        message_per_hour,
+        ..
+    } = app.settings.clone();
     let per_hour = |number: u32| if number == 0 { "no limit".to_owned() } else { format!("{number} per hour") };
     let mut facts = places;
     facts.extend([
@@ -108,6 +117,6 @@ fn pages(app: &App, document: Arc<Document>) -> Pages {
         ("Messages per project".to_owned(), per_hour(message_per_hour)),
         ("Public URL".to_owned(), public_url.clone()),
     ]);
-    let settings = journeyman_dashboard::Settings { public_url, agents, providers, version, facts };
+    let settings = journeyman_dashboard::Settings { public_url, agents, providers, version, second_factor, facts };
     journeyman_dashboard::router(services, settings, move || document.value().clone())
 }

@@ -390,6 +390,7 @@ impl App {
             agents: Arc::new(self.settings.agents.clone()),
             providers: self.settings.models.infos(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            second_factor: self.settings.second_factor,
             places: places(&self.settings),
         };
         if self.settings.roles.contains(&Role::Api) {

@@ -13,11 +13,11 @@ use journeyman_core::user::{Role, TokenHash, User};
 use super::given::{all, new_key, once, operator, shop};
 
 const fn to_role(role: Role) -> UserChanges {
-    UserChanges { role: Some(role), disabled: None, has_identity: None }
+    UserChanges { role: Some(role), disabled: None, has_identity: None, has_second_factor: None }
 }
 
 const fn to_disabled(disabled: bool) -> UserChanges {
-    UserChanges { role: None, disabled: Some(disabled), has_identity: None }
+    UserChanges { role: None, disabled: Some(disabled), has_identity: None, has_second_factor: None }
 }
 
 async fn add_user(cases: &UseCases, name: &str, role: Role) -> User {

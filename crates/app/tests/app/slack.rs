@@ -27,6 +27,7 @@ fn user(number: u128, role: Role) -> User {
         role,
         password: None,
         identity: None,
+        second_factor: None,
         created_at: Timestamp::from_micros(1),
         signed_in_at: None,
         disabled_at: None,

@@ -44,17 +44,19 @@ pub struct UserChanges {
     pub disabled: Option<bool>,
     /// `false` if the user may no longer sign in through the OpenID provider; `None` keeps the state.
     pub has_identity: Option<bool>,
+    /// `false` if the user needs no second factor any more; `None` keeps the state.
+    pub has_second_factor: Option<bool>,
 }
 
-/// Changes a user's role, disables or enables the user, and disconnects the user from the OpenID provider. `audit` returns
-/// the entry about an action. Values that the user already has change nothing.
+/// Changes a user's role, disables or enables the user, disconnects the user from the OpenID provider, and removes the
+/// second factor. `audit` returns the entry about an action. Values that the user already has change nothing.
 ///
 /// Keys that exceed a new role are revoked: all keys of a viewer, and those keys of a member that are for all projects.
 /// Disabling ends the user's sessions, deletes the links, and revokes the keys. Disconnecting ends the user's sessions.
 ///
 /// # Errors
 /// Returns an error if the user does not exist, has another version, or is the last administrator; or if the user is to
-/// be connected, which only the user can do, or disconnected without a password.
+/// be connected or to get a second factor, which only the user can do, or disconnected without a password.
 pub fn change(
     state: &AdminState,
     precondition: &Precondition,
@@ -77,6 +79,14 @@ pub fn change(
     if has_identity.is_some() {
         changed.identity = without_identity(user)?;
         entries.push(audit("user.identity.disconnected"));
+    }
+    match changes.has_second_factor {
+        Some(false) if user.second_factor.is_some() => {
+            changed.second_factor = None;
+            entries.push(audit("user.second_factor.removed"));
+        }
+        Some(true) if user.second_factor.is_none() => return Err(AdminRefusal::NoSecondFactor),
+        _ => {}
     }
     let Some(at) = entries.first().map(|entry| entry.at) else { return Ok(AdminChange::nothing()) };
     let (role, is_disabled) = (changed.role, changed.disabled_at.is_some());
@@ -173,17 +183,18 @@ fn without_identity(user: &User) -> Result<Option<Identity>, AdminRefusal> {
     }
 }
 
-/// Starts a session.
+/// Starts a session of a user who has entered the password, and has no second factor.
 ///
 /// # Errors
-/// Returns an error if the password was changed after it was checked, or if the user may not sign in.
+/// Returns an error if the password was changed after it was checked, if the user may not sign in, or if a code is needed
+/// too.
 pub fn start_session(
     state: &AdminState,
     session: Session,
     password: Option<&PasswordHash>,
     audit: AuditEntry,
 ) -> Result<AdminChange, AdminRefusal> {
-    let user = unchanged(state, password)?;
+    let user = without_second_factor(unchanged(state, password)?)?;
     let signed_in = User { signed_in_at: Some(session.created_at), ..user.clone() };
     Ok(AdminChange::new([AdminRow::User(signed_in), AdminRow::Session(session)], audit))
 }
@@ -203,17 +214,18 @@ pub fn start_session_by_provider(
     Ok(AdminChange::new([AdminRow::User(signed_in), AdminRow::Session(session)], audit))
 }
 
-/// Records that the user of a session has entered the password again.
+/// Records that the user of a session, who has no second factor, has entered the password again.
 ///
 /// # Errors
-/// Returns an error if the password was changed after it was checked, or if the user may not sign in.
+/// Returns an error if the password was changed after it was checked, if the user may not sign in, or if a code is needed
+/// too.
 pub fn prove_session(
     state: &AdminState,
     hash: TokenHash,
     password: &PasswordHash,
     audit: AuditEntry,
 ) -> Result<AdminChange, AdminRefusal> {
-    unchanged(state, Some(password))?;
+    without_second_factor(unchanged(state, Some(password))?)?;
     Ok(AdminChange::new([AdminRow::SessionProven { hash, at: audit.at }], audit))
 }
 
@@ -302,6 +314,11 @@ fn found<'a>(state: &'a AdminState, precondition: &Precondition) -> Result<&'a U
 fn unchanged<'a>(state: &'a AdminState, password: Option<&PasswordHash>) -> Result<&'a User, AdminRefusal> {
     let user = state.user.as_ref().filter(|user| user.disabled_at.is_none() && user.password.as_ref() == password);
     user.ok_or(AdminRefusal::UserChanged)
+}
+
+/// Returns the user if the password is enough to sign in.
+fn without_second_factor(user: &User) -> Result<&User, AdminRefusal> {
+    if user.second_factor.is_none() { Ok(user) } else { Err(AdminRefusal::CodeMissing) }
 }
 
 /// Returns the user if they may sign in and still have this identity.

@@ -31,6 +31,10 @@ pub(super) fn routes() -> Router<Shared> {
 struct AccountPage<'a> {
     frame: &'a Frame,
     has_password: bool,
+    /// The time of the set-up of the second factor, and the number of recovery codes that are left, if there is one.
+    second_factor: Option<(Moment, usize)>,
+    /// True if the server requires a second factor of the viewer.
+    needs_second_factor: bool,
     /// The name of the OpenID provider, if there is one.
     provider: Option<&'a str>,
     /// True if the viewer can sign in with the provider.
@@ -72,7 +76,19 @@ async fn page<'a>(shared: &'a Shared, frame: &'a Frame) -> Result<AccountPage<'a
     });
     let (has_password, workspaces) = (user.password.is_some(), workspaces.collect());
     let (provider, is_connected) = (provider_name(shared), user.identity.is_some());
-    Ok(AccountPage { frame, has_password, provider, is_connected, workspaces, sessions, refused: None })
+    let second_factor = user.second_factor.as_ref().map(|one| (frame.moment(one.since), one.recovery.len()));
+    let needs_second_factor = shared.settings.second_factor.concerns(user.role);
+    Ok(AccountPage {
+        frame,
+        has_password,
+        second_factor,
+        needs_second_factor,
+        provider,
+        is_connected,
+        workspaces,
+        sessions,
+        refused: None,
+    })
 }
 
 async fn show(State(shared): State<Shared>, frame: Frame) -> Response {

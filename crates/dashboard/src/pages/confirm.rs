@@ -20,7 +20,7 @@ use crate::failure::{Failure, Page, refusal, rendered};
 use crate::fields::Fields;
 use crate::frame::{Frame, OpenFrame};
 use crate::viewer::ClientAddress;
-use crate::{Shared, error_page, session, words};
+use crate::{Shared, codes, error_page, session, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
@@ -31,6 +31,9 @@ pub(super) fn routes() -> Router<Shared> {
 
 /// The field with the password of the viewer. Forms have no field with this name.
 const PASSWORD: &str = "confirm-password";
+
+/// The field with a code of the viewer's second factor.
+const CODE: &str = "confirm-code";
 
 /// The field with the name of the viewer, for password managers.
 const NAME: &str = "confirm-name";
@@ -45,6 +48,7 @@ pub(crate) struct Asked {
     /// The fields, without those of the page.
     kept: Vec<(String, String)>,
     password: String,
+    code: String,
     is_pressed: bool,
     /// The path to open after a sign-in at the provider; empty if it is a form, which the page keeps.
     next: String,
@@ -53,17 +57,18 @@ pub(crate) struct Asked {
 impl Asked {
     /// Returns a form, which is sent to its path again.
     pub(crate) fn form(path: &str, fields: Fields) -> Self {
-        let is_own = |name: &str| [NAME, PASSWORD, PRESSED].contains(&name);
+        let is_own = |name: &str| [NAME, PASSWORD, CODE, PRESSED].contains(&name);
         let kept = fields.pairs().iter().filter(|(name, _)| !is_own(name)).cloned().collect();
         let next = if path == "/confirm" { fields.text("next") } else { String::new() };
-        let (password, is_pressed) = (fields.text(PASSWORD), fields.is_set(PRESSED));
-        Self { action: path.to_owned(), kept, password, is_pressed, next }
+        let (password, code, is_pressed) = (fields.text(PASSWORD), fields.text(CODE), fields.is_set(PRESSED));
+        Self { action: path.to_owned(), kept, password, code, is_pressed, next }
     }
 
     /// Returns a page, which is opened after the proof.
     pub(crate) fn page(here: &str) -> Self {
         let (action, kept) = ("/confirm".to_owned(), vec![("next".to_owned(), here.to_owned())]);
-        Self { action, kept, password: String::new(), is_pressed: false, next: here.to_owned() }
+        let (password, code) = (String::new(), String::new());
+        Self { action, kept, password, code, is_pressed: false, next: here.to_owned() }
     }
 }
 
@@ -73,6 +78,7 @@ struct ConfirmPage<'a> {
     frame: &'a Frame,
     asked: &'a Asked,
     has_password: bool,
+    has_second_factor: bool,
     /// The name of the provider, if the viewer can sign in there.
     provider: Option<&'a str>,
     error: Option<String>,
@@ -98,12 +104,13 @@ pub(crate) async fn answer(frame: &Frame, asked: &Asked) -> Result<Result<Timest
     };
     let user = &frame.viewer.user;
     let provider = provider_name(&frame.shared).filter(|_| user.identity.is_some());
-    let page = ConfirmPage { frame, asked, has_password: user.password.is_some(), provider, error };
+    let (has_password, has_second_factor) = (user.password.is_some(), user.second_factor.is_some());
+    let page = ConfirmPage { frame, asked, has_password, has_second_factor, provider, error };
     // Turbo shows the page that answers a form only if the status is that of an error.
     Ok(Err((StatusCode::FORBIDDEN, Html(page.render()?)).into_response()))
 }
 
-/// Compares the password, and records the proof. The inner error is a text for the viewer.
+/// Compares the password and the code, and records the proof. The inner error is a text for the viewer.
 async fn proven(frame: &Frame, asked: &Asked) -> Result<Result<Timestamp, String>, Failure> {
     let (viewer, services) = (&frame.viewer, &frame.shared.services);
     if let Err(text) = account::check_password(&frame.shared, frame, asked.password.clone()).await? {
@@ -111,8 +118,15 @@ async fn proven(frame: &Frame, asked: &Asked) -> Result<Result<Timestamp, String
         return Ok(Err(text));
     }
     let Some(password) = viewer.user.password.clone() else { return Ok(Err(String::new())) };
-    let proven = services.cases.prove_session(&frame.caller(), viewer.user.id, viewer.session, password).await;
-    proven.map_or_else(|error| refusal(error).map(Err), |at| Ok(Ok(at)))
+    let (caller, id, session) = (frame.caller(), viewer.user.id, viewer.session);
+    let proven = match codes::attempt(&frame.shared, &viewer.user, asked.code.clone())? {
+        None => services.cases.prove_session(&caller, id, session, password).await.map(Ok),
+        Some(attempt) => services.cases.prove_session_with_code(&caller, id, session, password, attempt).await,
+    };
+    match proven {
+        Ok(proven) => Ok(proven.map_err(|refusal| words::sentence(&refusal.to_string()))),
+        Err(error) => refusal(error).map(Err),
+    }
 }
 
 /// Opens the page for which the viewer has proved who they are.

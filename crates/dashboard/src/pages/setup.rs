@@ -14,6 +14,7 @@ use journeyman_core::ports::StoreError;
 use journeyman_core::user::{Role, SignInLink, TokenHash, User};
 use serde::Deserialize;
 
+use super::code;
 use crate::fields::Fields;
 use crate::frame::OpenFrame;
 use crate::session::Proof;
@@ -96,6 +97,14 @@ async fn set(
     let first = user.is_none();
     let name = user.as_ref().map_or_else(|| fields.text("name"), |user| user.name.clone());
     match use_link(&shared, from, link, user, &fields).await {
+        // The link replaces the password, and not the second factor.
+        Ok(user) if user.second_factor.is_some() => match code::begin(&shared, &user, "") {
+            Ok(page) => page,
+            Err(failure) => {
+                tracing::error!(error = %failure, "the second step of a sign-in failed");
+                Redirect::to("/login").into_response()
+            }
+        },
         Ok(user) => match session::begin(&shared, &user, &headers, from, Proof::Password).await {
             Ok(cookie) => session::with_cookie(Redirect::to("/").into_response(), cookie),
             Err(Error::Store(error)) => error_page::unavailable(&shared, &error),

@@ -14,6 +14,7 @@ use journeyman_core::ports::{SessionsToEnd, StoreError};
 use journeyman_core::user::{Role, User, user_name};
 use serde::Deserialize;
 
+use super::code;
 use crate::fields::Fields;
 use crate::frame::OpenFrame;
 use crate::session::Proof;
@@ -107,6 +108,10 @@ async fn sign_in(
 ) -> Response {
     let (next, name) = (fields.text("next"), fields.text("name"));
     let refusal = match check(&shared, from, &name, fields.text("password")).await {
+        Ok(user) if user.second_factor.is_some() => match code::begin(&shared, &user, &next) {
+            Ok(page) => return page,
+            Err(failure) => SignInError::Failed(failure.to_string()),
+        },
         Ok(user) => match session::begin(&shared, &user, &headers, from, Proof::Password).await {
             Ok(cookie) => {
                 return session::with_cookie(Redirect::to(words::return_path(&next)).into_response(), cookie);

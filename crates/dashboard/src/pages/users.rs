@@ -25,6 +25,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/users/{user}/enable", post(enable))
         .route("/users/{user}/link", post(link))
         .route("/users/{user}/disconnect", post(disconnect))
+        .route("/users/{user}/second-factor/remove", post(remove_second_factor))
 }
 
 #[derive(Template)]
@@ -47,6 +48,7 @@ struct Row {
     method: &'static str,
     /// True if an administrator can disconnect the user from the provider.
     can_disconnect: bool,
+    has_second_factor: bool,
     created: Moment,
     signed_in: Option<Moment>,
 }
@@ -73,6 +75,7 @@ async fn users<'a>(shared: &Shared, frame: &'a Frame) -> Result<UsersPage<'a>, F
             (None, None) => "no password yet",
         },
         can_disconnect: user.identity.is_some() && user.id != frame.viewer.user.id,
+        has_second_factor: user.second_factor.is_some(),
         created: frame.moment(user.created_at),
         signed_in: user.signed_in_at.map(|at| frame.moment(at)),
     };
@@ -174,6 +177,21 @@ async fn enable(State(shared): State<Shared>, frame: Frame, Path(id): Path<Strin
         let changes = UserChanges { disabled: Some(false), ..UserChanges::default() };
         frame.cases().change_user(&frame.caller(), user.id, fields.precondition(), changes).await?;
         Ok(toast::undoable(&frame, "/users", "enabled", &SmallForm::new(format!("/users/{}/disable", user.id))))
+    };
+    frame.answer(page.await)
+}
+
+async fn remove_second_factor(
+    State(shared): State<Shared>,
+    frame: Frame,
+    Path(id): Path<String>,
+    fields: Fields,
+) -> Response {
+    let page = async {
+        let user = found(&shared, &frame, &id).await?;
+        let changes = UserChanges { has_second_factor: Some(false), ..UserChanges::default() };
+        frame.cases().change_user(&frame.caller(), user.id, fields.precondition(), changes).await?;
+        Ok(toast::confirmed("/users", "user_second_factor_removed"))
     };
     frame.answer(page.await)
 }

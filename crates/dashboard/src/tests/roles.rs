@@ -97,6 +97,7 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/keyboard", [200, 200, 200]),
     ("/secrets/none", [410, 410, 410]),
     ("/confirm/done", [200, 200, 200]),
+    ("/account/second-factor", [200, 200, 200]),
     ("/confirm/provider", [404, 404, 404]),
 ];
 
@@ -164,6 +165,11 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/account/theme", "theme=pink", [422, 422, 422]),
     ("/account/provider", "", [404, 404, 404]),
     ("/confirm", "next=/keys", [303, 303, 303]),
+    ("/account/second-factor", "code=1", [422, 422, 422]),
+    ("/account/second-factor/codes", "", [422, 422, 422]),
+    ("/account/second-factor/remove", "", [422, 422, 422]),
+    ("/users/VIEWER/second-factor/remove", "", [303, 403, 403]),
+    ("/users/none/second-factor/remove", "", [404, 403, 403]),
     ("/account/provider/disconnect", "", [409, 409, 409]),
     ("/secrets/none/stored", "", [303, 303, 303]),
     ("/account/letters", "letters=on", [303, 303, 303]),

@@ -30,6 +30,8 @@ const OPEN: &[&str] = &[
     "GET /docs/{*path}",
     "GET /login",
     "POST /login",
+    "GET /login/code",
+    "POST /login/code",
     "GET /login/provider",
     "GET /login/returned",
     "POST /logout",
@@ -48,6 +50,10 @@ const VIEWER: &[&str] = &[
     "POST /account/password",
     "POST /account/provider",
     "POST /account/provider/disconnect",
+    "GET /account/second-factor",
+    "POST /account/second-factor",
+    "POST /account/second-factor/codes",
+    "POST /account/second-factor/remove",
     "POST /account/sessions/{session}/end",
     "POST /account/theme",
     "GET /home/live",
@@ -178,6 +184,7 @@ const ADMINISTRATOR: &[&str] = &[
     "POST /users/{user}/enable",
     "POST /users/{user}/link",
     "POST /users/{user}/role",
+    "POST /users/{user}/second-factor/remove",
 ];
 
 /// Returns all routes of the router, as method and path.

@@ -153,6 +153,6 @@ pub(crate) struct ChangeUser {
 impl From<ChangeUser> for decide::UserChanges {
     fn from(changes: ChangeUser) -> Self {
         let ChangeUser { role, disabled, has_identity } = changes;
-        Self { role: role.map(user::Role::from), disabled, has_identity }
+        Self { role: role.map(user::Role::from), disabled, has_identity, has_second_factor: None }
     }
 }

@@ -359,6 +359,7 @@ pub(crate) async fn service() -> Service {
         message_per_hour: 100,
         agents,
         version: "1.2.3".into(),
+        second_factor: journeyman_core::user::second_factor::RequiredOf::Nobody,
         providers: vec![provider()],
         places: Vec::new(),
     };

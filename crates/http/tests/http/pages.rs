@@ -22,6 +22,7 @@ async fn signed_in(service: &Service, role: Role) -> String {
         role,
         password: None,
         identity: None,
+        second_factor: None,
         created_at: now,
         signed_in_at: None,
         disabled_at: None,

@@ -80,6 +80,14 @@ enum UserCommand {
         #[arg(add = ArgValueCandidates::new(complete::users))]
         name: String,
     },
+    /// Remove the second factor of a user who has lost it; on the machine of the service
+    RemoveSecondFactor {
+        /// Name or ID of the user
+        #[arg(add = ArgValueCandidates::new(complete::users))]
+        name: String,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
     /// Disconnect a user who has a password from the OpenID provider, and end the user's sessions
     Disconnect {
         /// Name or ID of the user
@@ -174,6 +182,14 @@ fn in_store(store: StoreArgs, command: UserCommand, json: bool, color: ColorWhen
             UserCommand::Enable { name } => {
                 change(name, UserChanges { disabled: Some(false), ..UserChanges::default() }).await
             }
+            UserCommand::RemoveSecondFactor { name, confirm } => {
+                confirm.confirm(&removing(&name), &name)?;
+                let id = stored(&cases, &name).await?;
+                if cases.user(&caller, id).await?.second_factor.is_none() {
+                    bail!("the user {} has no second factor", user_name(&name)?);
+                }
+                change(name, UserChanges { has_second_factor: Some(false), ..UserChanges::default() }).await
+            }
             UserCommand::Disconnect { name, confirm } => {
                 confirm.confirm(&disconnecting(&name), &name)?;
                 change(name, UserChanges { has_identity: Some(false), ..UserChanges::default() }).await
@@ -209,6 +225,11 @@ async fn carry_out(session: &Session, command: UserCommand) -> Result<Exit, Fail
         UserCommand::Disable { name, confirm } => {
             confirm.confirm(&disabling(&name), &name)?;
             change(name, ChangeUser::new().disabled(true)).await?;
+        }
+        UserCommand::RemoveSecondFactor { .. } => {
+            let text = "a second factor is removed on the page Users, or on the machine of the service, with `journeyman \
+                        user remove-second-factor NAME --local`";
+            return Err(Failure::Usage(text.to_owned()));
         }
         UserCommand::Enable { name } => change(name, ChangeUser::new().disabled(false)).await?,
         UserCommand::Disconnect { name, confirm } => {
@@ -267,6 +288,10 @@ fn show(document: &Value, link: &Value, json: bool) -> anyhow::Result<()> {
 /// Returns the sentence that a person confirms.
 fn disabling(name: &str) -> String {
     format!("This disables the user {name}: the sessions end, and the user's links and keys stop working")
+}
+
+fn removing(name: &str) -> String {
+    format!("This removes the second factor of the user {name}: the password alone is then enough to sign in")
 }
 
 fn disconnecting(name: &str) -> String {

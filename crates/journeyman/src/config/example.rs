@@ -15,7 +15,7 @@ enum Value {
     Sample(&'static str),
 }
 
-const VALUES: [(&str, Value); 68] = [
+const VALUES: [(&str, Value); 69] = [
     ("role", IsDefault(r#"["api", "worker"]"#)),
     ("data-dir", Sample(r#""/var/lib/journeyman""#)),
     ("database-url", Sample(r#""postgres://journeyman:PASSWORD@db.example.com/journeyman?sslmode=verify-full""#)),
@@ -75,6 +75,7 @@ const VALUES: [(&str, Value); 68] = [
     ("oidc-domains", Sample(r#"["example.com"]"#)),
     ("oidc-role", Sample(r#""viewer""#)),
     ("oidc-label", Sample(r#""Sign in with Example""#)),
+    ("second-factor", IsDefault(r#""none""#)),
     ("bwrap", IsDefault(r#""bwrap""#)),
     ("git", IsDefault(r#""git""#)),
     ("commits-sign-key-file", Sample(r#""/etc/journeyman/commits-key""#)),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
+use journeyman_core::user::second_factor::RequiredOf;
 use serde::Deserialize;
 
 use super::bytes::Bytes;
@@ -278,6 +279,10 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TEXT")]
     pub(crate) oidc_label: Option<String>,
 
+    /// Users who must have a second factor to sign in with a password: none, administrators or everyone [default: none]
+    #[arg(long, value_name = "WHO")]
+    pub(crate) second_factor: Option<SecondFactor>,
+
     /// Path or name of the bwrap program [default: bwrap]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) bwrap: Option<PathBuf>,
@@ -349,6 +354,29 @@ pub(crate) enum OidcRole {
     /// Only view projects, jobs and pull requests
     #[default]
     Viewer,
+}
+
+/// The users who must have a second factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SecondFactor {
+    /// No user must have one
+    #[default]
+    None,
+    /// Administrators
+    Administrators,
+    /// All users
+    Everyone,
+}
+
+impl From<SecondFactor> for RequiredOf {
+    fn from(rule: SecondFactor) -> Self {
+        match rule {
+            SecondFactor::None => Self::Nobody,
+            SecondFactor::Administrators => Self::Administrators,
+            SecondFactor::Everyone => Self::Everyone,
+        }
+    }
 }
 
 /// A format of the log.
@@ -426,6 +454,7 @@ impl Layer {
             oidc_domains: self.oidc_domains.or(weaker.oidc_domains),
             oidc_role: self.oidc_role.or(weaker.oidc_role),
             oidc_label: self.oidc_label.or(weaker.oidc_label),
+            second_factor: self.second_factor.or(weaker.second_factor),
             bwrap: self.bwrap.or(weaker.bwrap),
             git: self.git.or(weaker.git),
             commits_sign_key_file: self.commits_sign_key_file.or(weaker.commits_sign_key_file),

@@ -13,6 +13,7 @@ use journeyman_core::agent::Agents;
 use journeyman_core::code_host::{CodeHost, HostSecrets};
 use journeyman_core::ports::Retention;
 use journeyman_core::retry::LONGEST_LEASE;
+use journeyman_core::user::second_factor::RequiredOf;
 use journeyman_gateway::ModelSettings;
 use journeyman_identity::oidc::OidcSettings;
 use journeyman_repository::signing::DEFAULT_EMAIL;
@@ -78,6 +79,8 @@ pub(crate) struct Settings {
     pub(crate) oidc_networks: Vec<IpNet>,
     /// The URL of Slack's interface, which ends with a slash.
     pub(crate) slack_api_url: String,
+    /// The users who must have a second factor to sign in with a password.
+    pub(crate) second_factor: RequiredOf,
     /// The OpenID provider for signing in.
     pub(crate) oidc: Option<OidcSettings>,
     pub(crate) git: PathBuf,
@@ -245,6 +248,7 @@ impl Settings {
             master_key_file: layer.master_key_file.unwrap_or_else(|| data_dir.join("master.key")),
             master_key: machine.master_key,
             is_in_scope: machine.is_in_scope,
+            second_factor: layer.second_factor.unwrap_or_default().into(),
             blobs: blobs(layer.blob_url, &data_dir, machine.provider)?,
             proxies: machine.proxies,
             git_dir: data_dir.join("git"),

@@ -99,6 +99,7 @@ fn users_are_managed_on_a_server() {
         (&["user", "disable", "root"], 2, "confirm with --yes"),
         (&["user", "link", "nobody"], 2, "there is no user nobody; `journeyman user list` lists the users"),
         (&["user", "link"], 2, "journeyman user link --local"),
+        (&["user", "remove-second-factor", "bob", "--yes"], 2, "on the machine of the service"),
         (&["user", "list", "--url", &service.url, "--data-dir", "/nowhere"], 2, "name both a database and a server"),
     ] {
         let output = person.run(arguments);

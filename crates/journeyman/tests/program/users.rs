@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use journeyman_core::time::{Clock, Timestamp};
+use journeyman_core::user::second_factor::{TotpSecret, step};
 use journeyman_testkit::oidc::{CLIENT_ID, CLIENT_SECRET, Fault, Person, Provider};
 
 use super::given::{client, site};
@@ -63,6 +64,7 @@ fn users_and_links_are_created_at_the_command_line() {
     for (arguments, text) in [
         (vec!["user", "add", "bob@example.com"], "a user with this name already exists"),
         (vec!["user", "add", "b b"], "a name has 1 to 100"),
+        (vec!["user", "remove-second-factor", "bob@example.com", "--yes"], "bob@example.com has no second factor"),
         (vec!["user", "link", "nobody"], "there is no user nobody; `journeyman user list` lists the users"),
     ] {
         let output = site.run(&arguments);
@@ -150,6 +152,87 @@ fn users_of_a_domain_sign_in_with_a_provider_and_others_do_not() {
     provider.person(Person { email: "eve@example.org".to_owned(), ..Person::ada() });
     let (back, cookies) = sign_in();
     assert_eq!(visit(&client, &back, &cookies).0, 403, "another domain");
+}
+
+/// Sends a form as a browser does; returns the status, the target of the redirect, and the new cookies.
+fn send_form(url: &str, path: &str, cookies: &str, form: String) -> (u16, String, Vec<String>) {
+    let request = client().post(format!("{url}{path}")).header("cookie", cookies).header("origin", url);
+    let answer = request.header("content-type", "application/x-www-form-urlencoded").body(form).send().unwrap();
+    let header = |name: &str| answer.headers().get_all(name).iter().map(|value| value.to_str().unwrap().to_owned());
+    let set = header("set-cookie").map(|cookie| cookie.split(';').next().unwrap().to_owned()).collect();
+    (answer.status().as_u16(), header("location").next().unwrap_or_default(), set)
+}
+
+#[test]
+fn a_required_second_factor_protects_sign_ins_until_the_operator_removes_it() {
+    let site = site();
+    let service = site.start_with(&["--listen", "127.0.0.1:0", "--second-factor", "everyone"]);
+    let cookie = service.use_link(&site.succeed(&["user", "add", "ada", "--role", "administrator"]));
+    let (client, set_up) = (client(), "/account/second-factor");
+    let (status, target, _) = visit(&client, &format!("{}/keys", service.url), &cookie);
+    assert_eq!((status, target.as_str()), (303, set_up));
+    let page = client.get(format!("{}{set_up}", service.url)).header("cookie", &cookie).send().unwrap().text().unwrap();
+    let between = |page: &str, before: &str, after: &str| {
+        page.split_once(before).and_then(|(_, rest)| rest.split_once(after)).expect(before).0.to_owned()
+    };
+    let key = between(&page, "<code id=\"key\">", "</code>").replace(' ', "");
+    let sealed = between(&page, "name=\"secret\" value=\"", "\"");
+    let code = TotpSecret::parse(&key).unwrap().code(step(Now.now()));
+    let (status, target, set) = send_form(&service.url, set_up, &cookie, format!("secret={sealed}&code={code}"));
+    assert!(status == 303 && target.starts_with("/secrets/"), "{status} {target}: {}", service.log());
+    let shown = client.get(format!("{}{target}", service.url)).header("cookie", format!("{cookie}; {}", set[0]));
+    let recovery = between(&shown.send().unwrap().text().unwrap(), "<code id=\"code-1\">", "</code>");
+    assert_eq!(visit(&client, &format!("{}/keys", service.url), &cookie).0, 200);
+
+    let password = || send_form(&service.url, "/login", "", "name=ada&password=lantern+orbit+walnut".to_owned());
+    let (status, target, set) = password();
+    assert_eq!((status, target.as_str(), set.len()), (303, "/login/code", 1));
+    assert_eq!(visit(&client, &format!("{}/keys", service.url), &set[0]).0, 303, "this is no session");
+    assert_eq!(send_form(&service.url, "/login/code", &set[0], format!("code={code}")).0, 422, "the code was used");
+    let (status, _, session) = send_form(&service.url, "/login/code", &set[0], format!("code={recovery}"));
+    assert_eq!(status, 303, "{}", service.log());
+    assert_eq!(visit(&client, &format!("{}/keys", service.url), &session[0]).0, 200);
+    assert!(!service.log().contains(&key) && !service.log().contains(&recovery), "{}", service.log());
+
+    let removal = ["user", "remove-second-factor", "ada"];
+    assert_eq!(site.run(&removal).status.code(), Some(2), "it is not confirmed");
+    let removed = site.succeed(&[removal[0], removal[1], removal[2], "--yes"]);
+    assert_eq!(removed, "The user ada has the role administrator, and can sign in.\n");
+    let (_, target, session) = password();
+    assert_eq!((target.as_str(), session[0].starts_with("journeyman=")), ("/", true), "the password is enough");
+    assert_eq!(visit(&client, &format!("{}/keys", service.url), &session[0]).1, set_up, "another one is required");
+}
+
+#[test]
+fn a_user_of_a_provider_confirms_there_before_a_key_is_made() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let provider = runtime.block_on(Provider::start(Arc::new(Now)));
+    let site = site();
+    let secret = site.path("oidc.secret");
+    std::fs::write(&secret, CLIENT_SECRET).unwrap();
+    let (issuer, secret) = (provider.issuer.to_string(), secret.display().to_string());
+    let service = site.start_with(&flags(&issuer, &secret));
+    let client = client();
+    // Goes to the provider from a page, and returns the path to which the way back leads.
+    let go = |path: &str, session: &str| {
+        let (status, authorize, cookies) = visit(&client, &format!("{}{path}", service.url), session);
+        assert_eq!(status, 303, "{}", service.log());
+        let (_, back, _) = visit(&client, &authorize, "");
+        (authorize, visit(&client, &back, &format!("{session}; {}", cookies.join("; "))))
+    };
+    let (_, (_, _, set)) = go("/login/provider", "");
+    let session = set.iter().find(|cookie| cookie.starts_with("journeyman=")).unwrap();
+    let make = || send_form(&service.url, "/keys", session, "name=ci&days=30&project=shop".to_owned());
+    assert_eq!(make().0, 403, "the provider did not say when it has asked the user");
+    provider.fault(Some(Fault::OldAuthentication));
+    let (authorize, (status, _, _)) = go("/confirm/provider?next=", session);
+    assert!(authorize.contains("prompt=login&max_age=0") && status == 403, "{authorize}: {status}");
+    assert_eq!(make().0, 403);
+    provider.fault(None);
+    let (_, (status, target, _)) = go("/confirm/provider?next=", session);
+    assert_eq!((status, target.as_str()), (303, "/confirm/done"), "{}", service.log());
+    let (status, target, _) = make();
+    assert!(status == 303 && target.starts_with("/secrets/"), "{status} {target}");
 }
 
 /// Checks that the page *Account* gives the reason, and has the form again.

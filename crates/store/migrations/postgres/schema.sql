@@ -633,7 +633,8 @@ CREATE TABLE journeyman.users (
     created_at bigint NOT NULL,
     signed_in_at bigint,
     disabled_at bigint,
-    version bigint DEFAULT 1 NOT NULL
+    version bigint DEFAULT 1 NOT NULL,
+    second_factor text
 );
 
 CREATE TABLE journeyman.webhook_secrets (

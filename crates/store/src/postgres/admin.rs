@@ -240,7 +240,7 @@ impl PostgresStore {
                     calls.push(call!("DELETE FROM slack_codes WHERE hash = $1", hash.to_vec()));
                 }
                 AdminRow::Key(key) => calls.push(put_key(key)?),
-                AdminRow::User(user) => calls.push(put_user(user)),
+                AdminRow::User(user) => calls.push(put_user(user)?),
                 AdminRow::Session(session) => calls.push(put_session(session)),
                 AdminRow::SessionProven { hash, at } => {
                     let text = "UPDATE sessions SET proven_at = $2 WHERE hash = $1";

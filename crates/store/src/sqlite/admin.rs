@@ -520,11 +520,11 @@ impl Tables<'_> {
     fn put_user(&self, user: &User) -> Op<()> {
         self.execute(
             "INSERT INTO users (id, name, role, password, issuer, subject, created_at, signed_in_at, disabled_at,
-                                version)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+                                version, second_factor)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              ON CONFLICT (id) DO UPDATE
              SET role = ?3, password = ?4, issuer = ?5, subject = ?6, signed_in_at = ?8, disabled_at = ?9,
-                 version = ?10",
+                 version = ?10, second_factor = ?11",
             params![
                 user.id.to_string(),
                 user.name,
@@ -536,6 +536,7 @@ impl Tables<'_> {
                 user.signed_in_at.map(Timestamp::as_micros),
                 user.disabled_at.map(Timestamp::as_micros),
                 number(user.version),
+                user.second_factor.as_ref().map(to_json).transpose()?,
             ],
         )
     }

@@ -58,6 +58,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0046_base_comparisons.sql"),
     include_str!("../../migrations/sqlite/0047_effort.sql"),
     include_str!("../../migrations/sqlite/0050_proofs.sql"),
+    include_str!("../../migrations/sqlite/0051_second_factors.sql"),
 ];
 
 /// The schema that all migrations together make. `make schema` writes the file.

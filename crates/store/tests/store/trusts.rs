@@ -147,6 +147,7 @@ async fn a_trust_gives_no_keys_after_its_owner_was_disabled() {
             role,
             password: None,
             identity: None,
+            second_factor: None,
             created_at: fixture.engine.now(),
             signed_in_at: None,
             disabled_at: None,

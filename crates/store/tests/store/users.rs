@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use journeyman_core::admin::{AdminRefusal, Subject};
+use journeyman_core::admin::{AdminRefusal, Precondition, Subject};
 use journeyman_core::ids::{KeyId, MessageId, UserId};
 use journeyman_core::key::{ApiKey, KeyHash, Scope};
 use journeyman_core::ports::{AuditEntry, DecideAdmin, Retention, SessionsToEnd};
 use journeyman_core::pull::{NewComment, NewPull};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::decide::{self, PasswordChange};
+use journeyman_core::user::decide::{self, PasswordChange, UserChanges};
+use journeyman_core::user::second_factor::decide::Attempt;
+use journeyman_core::user::second_factor::{self, SecondFactor, TotpSecret, step};
 use journeyman_core::user::{Identity, PasswordHash, Role, SESSION_IDLE, Session, SignInLink, TokenHash, User};
 use journeyman_testkit::Seeds as _;
 use uuid::Uuid;
@@ -30,6 +32,7 @@ fn user(number: u128, role: Role) -> User {
         role,
         password: Some(PasswordHash(format!("hash-{number}"))),
         identity: None,
+        second_factor: None,
         created_at: at(1),
         signed_in_at: None,
         disabled_at: None,
@@ -161,6 +164,87 @@ async fn a_session_has_the_time_at_which_its_user_proved_who_they_are() {
         prove(Box::new(decide)).await.unwrap();
         let both: Vec<_> = proofs().await;
         assert_eq!(both, [Some(at(3)), Some(at(4))], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_code_of_a_second_factor_is_accepted_once() {
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
+        store.create_user(user(1, Role::Administrator), line(1, "user.created")).await.unwrap();
+        let password = user(1, Role::Administrator).password.unwrap();
+        store.start_session(session(1, 1, 2), Some(password.clone()), line(2, "session.started")).await.unwrap();
+        store.start_session(session(2, 1, 2), Some(password.clone()), line(2, "session.started")).await.unwrap();
+        let recovery = vec![TokenHash::of("aaaabbbbccccdddd"), TokenHash::of("eeeeffffgggghhhh")];
+        let factor = SecondFactor {
+            secret: "sealed".to_owned(),
+            since: at(3),
+            last_step: 0,
+            recovery,
+            failures: 0,
+            failed_at: None,
+        };
+        let change = async |decide: DecideAdmin| store.administer(Subject::User(id(1)), None, at(3), decide).await;
+        let added = factor.clone();
+        let add = move |state: &_| {
+            second_factor::decide::add(state, added.clone(), TokenHash([1; 32]), line(3, "user.second_factor.added"))
+        };
+        change(Box::new(add.clone())).await.unwrap();
+        assert_eq!(change(Box::new(add)).await, Err(AdminRefusal::HasSecondFactor.into()), "{name}");
+        assert_eq!(store.user(id(1)).await.unwrap().unwrap().second_factor, Some(factor.clone()), "{name}");
+        assert!(store.session(TokenHash([1; 32])).await.unwrap().is_some(), "{name}: this session continues");
+        assert!(store.session(TokenHash([2; 32])).await.unwrap().is_none(), "{name}: the others have ended");
+        let alone = store.start_session(session(3, 1, 4), Some(password.clone()), line(4, "session.started")).await;
+        assert_eq!(alone, Err(AdminRefusal::CodeMissing.into()), "{name}: the password is not enough");
+
+        // Two browsers enter the same code at the same time.
+        let secret = TotpSecret::parse("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ").unwrap();
+        let code = secret.code(step(at(600)));
+        let attempt = Attempt { sealed: "sealed".to_owned(), secret, code };
+        let enter = |byte: u8, attempt: Attempt| {
+            let password = password.clone();
+            let decide: DecideAdmin = Box::new(move |state| {
+                let about = |action: &str| line(600, action);
+                second_factor::decide::start_session(state, session(byte, 1, 600), &password, &attempt, about)
+                    .map(|(change, _)| change)
+            });
+            store.administer(Subject::User(id(1)), None, at(600), decide)
+        };
+        let both = futures::future::join(enter(4, attempt.clone()), enter(5, attempt.clone())).await;
+        both.0.unwrap();
+        both.1.unwrap();
+        let begun = futures::future::join_all([4, 5].map(|byte| store.session(TokenHash([byte; 32])))).await;
+        assert_eq!(begun.into_iter().filter(|one| one.as_ref().unwrap().is_some()).count(), 1, "{name}");
+        let stored = store.user(id(1)).await.unwrap().unwrap().second_factor.unwrap();
+        assert_eq!((stored.last_step, stored.recovery.len()), (step(at(600)), 2), "{name}");
+        let mut actions: Vec<String> =
+            store.audit(None, 2).await.unwrap().into_iter().map(|entry| entry.entry.action).collect();
+        actions.sort();
+        assert_eq!(actions, ["session.code_refused", "session.started"], "{name}");
+
+        // The same recovery code, at the same time.
+        let recovery = Attempt { code: "aaaa-bbbb-cccc-dddd".to_owned(), ..attempt.clone() };
+        let both = futures::future::join(enter(6, recovery.clone()), enter(7, recovery)).await;
+        both.0.unwrap();
+        both.1.unwrap();
+        let begun = futures::future::join_all([6, 7].map(|byte| store.session(TokenHash([byte; 32])))).await;
+        assert_eq!(begun.into_iter().filter(|one| one.as_ref().unwrap().is_some()).count(), 1, "{name}");
+
+        // Another change of the user keeps the second factor, and an administrator removes it.
+        store.set_role(id(1), Role::Administrator, line(601, "user.role")).await.unwrap();
+        assert!(store.user(id(1)).await.unwrap().unwrap().second_factor.is_some(), "{name}");
+        let other = Attempt { sealed: "of another second factor".to_owned(), ..attempt };
+        assert_eq!(enter(8, other).await, Err(AdminRefusal::UserChanged.into()), "{name}");
+        let changes = UserChanges { has_second_factor: Some(false), ..UserChanges::default() };
+        let remove =
+            move |state: &_| decide::change(state, &Precondition::None, changes, |action: &str| line(602, action));
+        change(Box::new(remove)).await.unwrap();
+        assert_eq!(store.user(id(1)).await.unwrap().unwrap().second_factor, None, "{name}");
+        let last = store.audit(None, 1).await.unwrap().remove(0).entry.action;
+        assert_eq!(last, "user.second_factor.removed", "{name}");
+        let give = UserChanges { has_second_factor: Some(true), ..UserChanges::default() };
+        let give = move |state: &_| decide::change(state, &Precondition::None, give, |action: &str| line(603, action));
+        assert_eq!(change(Box::new(give)).await, Err(AdminRefusal::NoSecondFactor.into()), "{name}");
     }
 }
 

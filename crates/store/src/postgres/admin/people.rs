@@ -37,12 +37,14 @@ pub(super) fn put_key(key: &ApiKey) -> Result<Call, StoreError> {
 }
 
 /// Returns the statement that stores a user.
-pub(super) fn put_user(user: &User) -> Call {
-    call!(
-        "INSERT INTO users (id, name, role, password, issuer, subject, created_at, signed_in_at, disabled_at, version)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+pub(super) fn put_user(user: &User) -> Result<Call, StoreError> {
+    Ok(call!(
+        "INSERT INTO users (id, name, role, password, issuer, subject, created_at, signed_in_at, disabled_at, version,
+                            second_factor)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
          ON CONFLICT (id) DO UPDATE
-         SET role = $3, password = $4, issuer = $5, subject = $6, signed_in_at = $8, disabled_at = $9, version = $10",
+         SET role = $3, password = $4, issuer = $5, subject = $6, signed_in_at = $8, disabled_at = $9, version = $10,
+             second_factor = $11",
         user.id.to_string(),
         user.name.clone(),
         user.role.name(),
@@ -53,7 +55,8 @@ pub(super) fn put_user(user: &User) -> Call {
         user.signed_in_at.map(Timestamp::as_micros),
         user.disabled_at.map(Timestamp::as_micros),
         number(user.version),
-    )
+        user.second_factor.as_ref().map(to_json).transpose()?,
+    ))
 }
 
 /// Returns the statement that stores a session.

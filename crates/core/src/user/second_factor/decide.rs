@@ -1,0 +1,149 @@
+//! Decisions on second factors. A wrong code is a change too: it is counted, and has an audit entry.
+
+use std::fmt;
+
+use super::{Accepted, CodeRefusal, SecondFactor, TotpSecret};
+use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState};
+use crate::ports::{AuditEntry, SessionsToEnd};
+use crate::user::{PasswordHash, Session, TokenHash, User};
+
+/// An attempt to use a second factor. `Debug` shows neither the secret nor the code.
+#[derive(Clone)]
+pub struct Attempt {
+    /// The encrypted secret of the second factor.
+    pub sealed: String,
+    /// The decrypted secret.
+    pub secret: TotpSecret,
+    /// The code that the user has entered.
+    pub code: String,
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt").finish_non_exhaustive()
+    }
+}
+
+/// The outcome of an attempt, and the change that it makes.
+pub type Attempted = (AdminChange, Result<Accepted, CodeRefusal>);
+
+/// Starts a session of a user who has entered the password and a code. `audit` returns the entry about an action.
+///
+/// # Errors
+/// The password or the second factor was changed after it was read, or the user may not sign in.
+pub fn start_session(
+    state: &AdminState,
+    session: Session,
+    password: &PasswordHash,
+    attempt: &Attempt,
+    audit: impl Fn(&str) -> AuditEntry,
+) -> Result<Attempted, AdminRefusal> {
+    let (mut change, user, outcome) = attempted(state, password, attempt, &audit)?;
+    if outcome.is_ok() {
+        change.rows =
+            vec![AdminRow::User(User { signed_in_at: Some(session.created_at), ..user }), AdminRow::Session(session)];
+        change.audit.push(audit("session.started"));
+    }
+    Ok((change, outcome))
+}
+
+/// Records that the user of a session has entered the password and a code again. `audit` returns the entry about an action.
+///
+/// # Errors
+/// The password or the second factor was changed after it was read, or the user may not sign in.
+pub fn prove_session(
+    state: &AdminState,
+    hash: TokenHash,
+    password: &PasswordHash,
+    attempt: &Attempt,
+    audit: impl Fn(&str) -> AuditEntry,
+) -> Result<Attempted, AdminRefusal> {
+    let (mut change, _, outcome) = attempted(state, password, attempt, &audit)?;
+    if outcome.is_ok() {
+        let entry = audit("session.confirmed");
+        change.rows.push(AdminRow::SessionProven { hash, at: entry.at });
+        change.audit.push(entry);
+    }
+    Ok((change, outcome))
+}
+
+/// Checks the code of an attempt. Returns the change of the second factor, and the user after it.
+fn attempted(
+    state: &AdminState,
+    password: &PasswordHash,
+    attempt: &Attempt,
+    audit: &impl Fn(&str) -> AuditEntry,
+) -> Result<(AdminChange, User, Result<Accepted, CodeRefusal>), AdminRefusal> {
+    let user = enabled(state)?;
+    if user.password.as_ref() != Some(password) {
+        return Err(AdminRefusal::UserChanged);
+    }
+    let factor = user.second_factor.as_ref().ok_or(AdminRefusal::NoSecondFactor)?;
+    if factor.secret != attempt.sealed {
+        return Err(AdminRefusal::UserChanged);
+    }
+    let refused = audit("session.code_refused");
+    let (after, outcome) = factor.check(&attempt.secret, &attempt.code, refused.at);
+    let entries = match outcome {
+        Ok(Accepted::App) => Vec::new(),
+        Ok(Accepted::Recovery) => vec![audit("session.recovery_code")],
+        Err(_) => vec![refused],
+    };
+    let changed = User { second_factor: Some(after), ..user.clone() };
+    Ok((AdminChange { rows: vec![AdminRow::User(changed.clone())], audit: entries }, changed, outcome))
+}
+
+/// Gives a user a second factor, and ends all sessions of the user but `keep`: they began without one.
+///
+/// # Errors
+/// The user may not sign in, has no password, or has a second factor.
+pub fn add(
+    state: &AdminState,
+    factor: SecondFactor,
+    keep: TokenHash,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let user = enabled(state)?;
+    if user.second_factor.is_some() {
+        return Err(AdminRefusal::HasSecondFactor);
+    }
+    if user.password.is_none() {
+        return Err(AdminRefusal::PasswordMissing);
+    }
+    let changed = User { second_factor: Some(factor), version: user.version + 1, ..user.clone() };
+    let ended = AdminRow::SessionsEnded(SessionsToEnd::OthersOf(user.id, keep));
+    Ok(AdminChange::new([AdminRow::User(changed), ended], audit))
+}
+
+/// Replaces the recovery codes of a user.
+///
+/// # Errors
+/// The user may not sign in, or has no second factor.
+pub fn replace_recovery_codes(
+    state: &AdminState,
+    recovery: Vec<TokenHash>,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let user = enabled(state)?;
+    let factor = user.second_factor.clone().ok_or(AdminRefusal::NoSecondFactor)?;
+    let factor = Some(SecondFactor { recovery, ..factor });
+    let changed = User { second_factor: factor, version: user.version + 1, ..user.clone() };
+    Ok(AdminChange::new([AdminRow::User(changed)], audit))
+}
+
+/// Removes the second factor of a user, at the user's own request.
+///
+/// # Errors
+/// The user may not sign in, or has no second factor.
+pub fn remove(state: &AdminState, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
+    let user = enabled(state)?;
+    if user.second_factor.is_none() {
+        return Err(AdminRefusal::NoSecondFactor);
+    }
+    let changed = User { second_factor: None, version: user.version + 1, ..user.clone() };
+    Ok(AdminChange::new([AdminRow::User(changed)], audit))
+}
+
+fn enabled(state: &AdminState) -> Result<&User, AdminRefusal> {
+    state.user.as_ref().filter(|user| user.disabled_at.is_none()).ok_or(AdminRefusal::UserChanged)
+}
