@@ -90,6 +90,8 @@ const CHANGES = {
   "/projects/shop/delete": { id: "shop" },
   "/users": { name: "forged", role: "administrator" },
   "/account/password": { current: PASSWORD, password: "forged forged forget" },
+  "/account/second-factor/remove": {},
+  "/login/code": { code: "000000" },
 };
 
 const FORGERIES = {
@@ -288,7 +290,7 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
   await service.waitForJob(key, "shop", job.id);
   const at = `/projects/shop/jobs/${job.id}`;
   const pages = ["/", "/?whose=everybody", "/jobs", "/projects", "/projects/shop/jobs", at, `${at}/changes`, `${at}/runs`, `${at}/events`, `${at}/record`,
-    "/projects/shop/pulls", "/projects/shop/pulls/1", "/projects/shop/pulls/1/commits", "/projects/shop/pulls/1/files", "/projects/shop/inbox", "/system", "/usage", "/account",
+    "/projects/shop/pulls", "/projects/shop/pulls/1", "/projects/shop/pulls/1/commits", "/projects/shop/pulls/1/files", "/projects/shop/inbox", "/system", "/usage", "/account", "/account/second-factor",
     ...["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "templates", "use"].map((name) => `/projects/shop/settings/${name}`)];
   const page = await suite.page({ cookie });
   for (const where of pages) {
@@ -376,7 +378,7 @@ test("pages accept no keys, and the HTTP interface accepts no sessions", async (
 });
 
 test("the content security policy of every page allows only scripts and styles of the service", async () => {
-  const pages = ["/", "/jobs", "/projects", "/keys", "/users", "/audit", "/system", "/usage", "/system/trusts", "/system/trusts/new", "/system/slack", "/system/slack/new", "/account", "/search", "/keyboard", "/secrets/none", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x", "/docs", "/docs/reference/createJob", "/docs/none"];
+  const pages = ["/", "/jobs", "/projects", "/keys", "/users", "/audit", "/system", "/usage", "/system/trusts", "/system/trusts/new", "/system/slack", "/system/slack/new", "/account", "/account/second-factor", "/confirm/done", "/login/code", "/search", "/keyboard", "/secrets/none", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x", "/docs", "/docs/reference/createJob", "/docs/none"];
   for (const where of pages) {
     for (const cookie of [admin, undefined]) {
       const answer = await service.get(where, { cookie });

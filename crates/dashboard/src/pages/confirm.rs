@@ -50,6 +50,8 @@ pub(crate) struct Asked {
     password: String,
     code: String,
     is_pressed: bool,
+    /// True if the viewer has asked for a page, and not sent a form.
+    is_page: bool,
     /// The path to open after a sign-in at the provider; empty if it is a form, which the page keeps.
     next: String,
 }
@@ -61,14 +63,14 @@ impl Asked {
         let kept = fields.pairs().iter().filter(|(name, _)| !is_own(name)).cloned().collect();
         let next = if path == "/confirm" { fields.text("next") } else { String::new() };
         let (password, code, is_pressed) = (fields.text(PASSWORD), fields.text(CODE), fields.is_set(PRESSED));
-        Self { action: path.to_owned(), kept, password, code, is_pressed, next }
+        Self { action: path.to_owned(), kept, password, code, is_pressed, is_page: false, next }
     }
 
     /// Returns a page, which is opened after the proof.
     pub(crate) fn page(here: &str) -> Self {
         let (action, kept) = ("/confirm".to_owned(), vec![("next".to_owned(), here.to_owned())]);
         let (password, code) = (String::new(), String::new());
-        Self { action, kept, password, code, is_pressed: false, next: here.to_owned() }
+        Self { action, kept, password, code, is_pressed: false, is_page: true, next: here.to_owned() }
     }
 }
 
@@ -106,8 +108,10 @@ pub(crate) async fn answer(frame: &Frame, asked: &Asked) -> Result<Result<Timest
     let provider = provider_name(&frame.shared).filter(|_| user.identity.is_some());
     let (has_password, has_second_factor) = (user.password.is_some(), user.second_factor.is_some());
     let page = ConfirmPage { frame, asked, has_password, has_second_factor, provider, error };
-    // Turbo shows the page that answers a form only if the status is that of an error.
-    Ok(Err((StatusCode::FORBIDDEN, Html(page.render()?)).into_response()))
+    // Turbo shows the page that answers a form only if the status is that of an error, and the page of a link with such a
+    // status without its scripts.
+    let status = if asked.is_page { StatusCode::OK } else { StatusCode::FORBIDDEN };
+    Ok(Err((status, Html(page.render()?)).into_response()))
 }
 
 /// Compares the password and the code, and records the proof. The inner error is a text for the viewer.

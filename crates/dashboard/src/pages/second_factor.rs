@@ -88,7 +88,12 @@ fn page<'a>(frame: &'a Frame, secret: &TotpSecret, error: Option<String>) -> Res
 
 async fn show(frame: Frame) -> Response {
     let page = async {
-        if frame.viewer.user.second_factor.is_some() || frame.viewer.user.password.is_none() {
+        let user = &frame.viewer.user;
+        if user.password.is_none() {
+            let text = "You sign in at the provider, which has its own second factors.".to_owned();
+            return account::show_refused(&frame.shared, &frame, NOT_CHANGED, text).await;
+        }
+        if user.second_factor.is_some() {
             return Ok(Redirect::to("/account").into_response()) as Page;
         }
         rendered(&page(&frame, &TotpSecret::generate(&*frame.shared.services.ids), None)?)

@@ -439,7 +439,6 @@ async fn a_user_who_must_have_a_second_factor_sets_it_up_with_an_old_session() {
     let fixture = requiring(RequiredOf::Everyone).await;
     fixture.world.advance(PROOF_LIFETIME);
     let asked = fixture.send(Some(Role::Viewer), Method::GET, PAGE, "").await;
-    assert_eq!(asked.status, StatusCode::FORBIDDEN);
     assert!(asked.body.contains("Confirm that it is you"), "{}", asked.body);
     let form = format!("next={PAGE}&confirm=on&confirm-password=a+long+password");
     let confirmed = fixture.send(Some(Role::Viewer), Method::POST, "/confirm", &form).await;
@@ -464,4 +463,16 @@ async fn the_second_factor_of_a_sign_in_at_the_provider_is_the_providers_busines
     assert_eq!(jobs.status, StatusCode::OK, "a user without a password");
     let page = send_as(&fixture, signed_in.token(), Method::GET, "/account", "").await;
     assert!(!page.body.contains("Set up a second factor"), "{}", page.body);
+    // The page needs a proof, which only a sign-in of which the provider tells the time gives.
+    let ada = fixture.store.user_by_name("ada".to_owned()).await.unwrap().unwrap();
+    let (caller, now) = (Caller::user(Arc::new(ada.clone()), None), fixture.world.now());
+    let session = TokenHash::of(signed_in.token());
+    fixture.cases.prove_session_by_provider(&caller, ada.id, session, identity("ada"), now).await.unwrap();
+    let refused = send_as(&fixture, signed_in.token(), Method::GET, PAGE, "").await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(
+        refused.body.contains("You sign in at the provider, which has its own second factors."),
+        "{}",
+        refused.body
+    );
 }
