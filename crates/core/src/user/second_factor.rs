@@ -183,7 +183,6 @@ fn minutes(wait: Duration) -> u64 {
 
 impl SecondFactor {
     /// Checks a code at a time. Returns the second factor as it is after the attempt, which must be stored.
-    #[must_use]
     pub fn check(&self, secret: &TotpSecret, code: &str, at: Timestamp) -> (Self, Result<Accepted, CodeRefusal>) {
         let mut after = self.clone();
         if let Some(failed_at) = self.failed_at.filter(|_| self.failures >= MAX_FAILURES) {
