@@ -17,8 +17,8 @@ use crate::{Caller, Error, UseCases};
 type Outcome = Result<Accepted, CodeRefusal>;
 
 impl UseCases {
-    /// Starts a session of a user whose password was checked, if the code is right. The inner error says why it is not; the
-    /// wrong code is counted.
+    /// Starts a session of a user whose password was checked, if the code is right. The inner error says why it is not;
+    /// the wrong code is counted.
     ///
     /// # Errors
     /// The password or the second factor has changed since it was read, the user may not sign in, or the store failed.

@@ -30,8 +30,8 @@ pub const SESSION_IDLE: Duration = Duration::from_hours(7 * 24);
 pub const SESSION_NOTED: Duration = Duration::from_mins(5);
 
 /// The time for which a proof of who a person is permits to change what lets people in: keys, users, passwords, second
-/// factors, trusts and credentials. It is long enough for several such changes in a row, and short enough that a browser
-/// that was left open does not permit them to another person.
+/// factors, trusts and credentials. It is long enough for several such changes in a row, and short enough that a
+/// browser that was left open does not permit them to another person.
 pub const PROOF_LIFETIME: Duration = Duration::from_mins(15);
 
 /// The lifetime of the link with which the first administrator sets a password.
@@ -194,8 +194,8 @@ pub struct Session {
     pub created_at: Timestamp,
     /// The time of the last use, accurate to [`SESSION_NOTED`].
     pub seen_at: Timestamp,
-    /// The time at which the user last proved who they are in this session; `None` if that is not known, as for a session
-    /// of an older version, or of a provider that does not say when it asked the user.
+    /// The time at which the user last proved who they are in this session; `None` if that is not known, as for a
+    /// session of an older version, or of a provider that does not say when it asked the user.
     pub proven_at: Option<Timestamp>,
     /// The IP address of the client at the sign-in.
     pub address: Option<String>,

@@ -51,7 +51,8 @@ pub(crate) struct Drawing {
 /// The empty border that readers of QR codes need, in modules (ISO/IEC 18004).
 const BORDER: usize = 4;
 
-/// Draws a text as a QR code; `None` if the text is too long for one, as with a name of 100 characters that are not ASCII.
+/// Draws a text as a QR code; `None` if the text is too long for one, as with a name of 100 characters that are not
+/// ASCII.
 pub(crate) fn drawing(text: &str) -> Option<Drawing> {
     let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
     let width = code.width();

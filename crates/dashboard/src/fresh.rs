@@ -1,10 +1,10 @@
-//! The proof of who the viewer is, which changes need that let people in: keys, users, passwords, second factors, trusts
-//! and credentials.
+//! The proof of who the viewer is, which changes need that let people in: keys, users, passwords, second factors,
+//! trusts and credentials.
 //!
 //! A session that is open in a browser is no proof that its user sits there. If the last proof is older than
-//! [`PROOF_LIFETIME`], the answer to such a request is a page that asks for the password, or for a sign-in at the provider.
-//! The page has the fields of the form, and sends them to the same path again with the proof, so that nothing is lost and
-//! nothing is stored on the server ([decision 68](../../../docs/decisions/0068-second-factors.md)).
+//! [`PROOF_LIFETIME`], the answer to such a request is a page that asks for the password, or for a sign-in at the
+//! provider. The page has the fields of the form, and sends them to the same path again with the proof, so that nothing
+//! is lost and nothing is stored on the server ([decision 68](../../../docs/decisions/0068-second-factors.md)).
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Request, State};

@@ -160,8 +160,8 @@ fn new_session(
     (session, token)
 }
 
-/// Begins a session like [`begin`], of a user who has entered the password and a code. The inner error says why the code
-/// was refused.
+/// Begins a session like [`begin`], of a user who has entered the password and a code. The inner error says why the
+/// code was refused.
 pub(crate) async fn begin_with_code(
     shared: &Shared,
     user: &User,

@@ -83,8 +83,8 @@ pub struct Person {
     pub email_verified: bool,
     /// The person's display name.
     pub name: Option<String>,
-    /// The time at which the provider has last asked the person to prove who they are (`auth_time`); `None` if the token
-    /// does not say. It is not after the current time.
+    /// The time at which the provider has last asked the person to prove who they are (`auth_time`); `None` if the
+    /// token does not say. It is not after the current time.
     pub authenticated_at: Option<Timestamp>,
 }
 
@@ -131,8 +131,8 @@ impl Oidc {
         Ok(Begun { url, pending })
     }
 
-    /// Begins a sign-in like [`Oidc::begin`], and asks the provider to make the person prove who they are even if it knows
-    /// the browser (OpenID Connect Core, 3.1.2.1). [`Person::authenticated_at`] tells whether it has done so.
+    /// Begins a sign-in like [`Oidc::begin`], and asks the provider to make the person prove who they are even if it
+    /// knows the browser (OpenID Connect Core, 3.1.2.1). [`Person::authenticated_at`] tells whether it has done so.
     ///
     /// # Errors
     /// Fails if the provider cannot be reached, or if its discovery document is not valid.
@@ -143,8 +143,8 @@ impl Oidc {
         Ok(begun)
     }
 
-    /// Finishes a sign-in that [`Oidc::begin`] or [`Oidc::begin_again`] began with the same `redirect`. A `pending` is valid for one attempt:
-    /// delete it before the call.
+    /// Finishes a sign-in that [`Oidc::begin`] or [`Oidc::begin_again`] began with the same `redirect`. A `pending` is
+    /// valid for one attempt: delete it before the call.
     ///
     /// # Errors
     /// Fails if the sign-in is not accepted. The error's text tells the person what to do; [`OidcError::detail`] has

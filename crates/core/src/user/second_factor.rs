@@ -1,7 +1,7 @@
 //! Second factors: codes of an authenticator app (RFC 6238), and recovery codes.
 //!
-//! Every check is a decision on the locked row of the user ([`decide`]), so that no code is accepted twice. The store has
-//! the secret of the app encrypted, and only hashes of the recovery codes.
+//! Every check is a decision on the locked row of the user ([`decide`]), so that no code is accepted twice. The store
+//! has the secret of the app encrypted, and only hashes of the recovery codes.
 
 pub mod decide;
 
@@ -110,7 +110,8 @@ fn without_separators(code: &str) -> String {
     code.chars().filter(|c| !c.is_whitespace() && *c != '-').flat_map(char::to_lowercase).collect()
 }
 
-/// Generates recovery codes, and returns them with their hashes. The codes are shown to the user once, and never stored.
+/// Generates recovery codes, and returns them with their hashes. The codes are shown to the user once, and never
+/// stored.
 #[must_use]
 pub fn new_recovery_codes(ids: &dyn IdGen) -> (Vec<String>, Vec<TokenHash>) {
     let code = |_| {
@@ -170,8 +171,8 @@ pub enum CodeRefusal {
     Used,
     /// There were too many wrong codes.
     #[error(
-        "there were too many wrong codes; try again in {} minutes. If they were not yours, somebody knows your password: ask \
-         an administrator for a link to set another one",
+        "there were too many wrong codes; try again in {} minutes. If they were not yours, somebody knows your \
+         password: ask an administrator for a link to set another one",
         minutes(*.0)
     )]
     TooMany(Duration),

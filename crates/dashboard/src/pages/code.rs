@@ -1,7 +1,8 @@
 //! `GET` and `POST /login/code`: the second step of a sign-in, for users with a second factor.
 //!
 //! After the password, the browser has no session but a cookie, encrypted with the master key, that says whose password
-//! was right and until when a code completes the sign-in. It is worth nothing without a code, and ends with the password.
+//! was right and until when a code completes the sign-in. It is worth nothing without a code, and ends with the
+//! password.
 
 use askama::Template;
 use axum::Router;
@@ -35,7 +36,8 @@ const CONTEXT: &str = "dashboard/code";
 #[derive(Serialize, Deserialize)]
 struct Pending {
     user: UserId,
-    /// The hash of the stored hash of the password that was right, without which a new password would not end the sign-in.
+    /// The hash of the stored hash of the password that was right, without which a new password would not end the
+    /// sign-in.
     password: TokenHash,
     until: Timestamp,
     /// The path to open after the sign-in.
@@ -57,8 +59,8 @@ fn of_password(password: &PasswordHash) -> TokenHash {
     TokenHash::of(&password.0)
 }
 
-/// The maximum length of the path that the cookie keeps. A longer one is dropped, because browsers drop a cookie of more
-/// than 4 KiB.
+/// The maximum length of the path that the cookie keeps. A longer one is dropped, because browsers drop a cookie of
+/// more than 4 KiB.
 const MAX_NEXT: usize = 1000;
 
 /// Redirects a user, whose password was right, to the page that asks for a code.

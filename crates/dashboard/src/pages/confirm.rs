@@ -108,8 +108,8 @@ pub(crate) async fn answer(frame: &Frame, asked: &Asked) -> Result<Result<Timest
     let provider = provider_name(&frame.shared).filter(|_| user.identity.is_some());
     let (has_password, has_second_factor) = (user.password.is_some(), user.second_factor.is_some());
     let page = ConfirmPage { frame, asked, has_password, has_second_factor, provider, error };
-    // Turbo shows the page that answers a form only if the status is that of an error, and the page of a link with such a
-    // status without its scripts.
+    // Turbo shows the page that answers a form only if the status is that of an error, and the page of a link with such
+    // a status without its scripts.
     let status = if asked.is_page { StatusCode::OK } else { StatusCode::FORBIDDEN };
     Ok(Err((status, Html(page.render()?)).into_response()))
 }

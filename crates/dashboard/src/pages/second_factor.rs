@@ -36,8 +36,8 @@ const SETUP_LIFETIME: Duration = Duration::from_mins(30);
 /// The beginning of a refusal on the page of the account.
 const NOT_CHANGED: &str = "The second factor was not changed.";
 
-/// Returns true if the server requires a second factor of this user, who has none. A user without a password signs in at
-/// the provider, which has its own second factors.
+/// Returns true if the server requires a second factor of this user, who has none. A user without a password signs in
+/// at the provider, which has its own second factors.
 pub(crate) fn is_missing(shared: &Shared, user: &User) -> bool {
     shared.settings.second_factor.concerns(user.role) && user.password.is_some() && user.second_factor.is_none()
 }

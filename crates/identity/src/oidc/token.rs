@@ -87,8 +87,8 @@ fn seconds_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     Ok(jwt::whole_seconds(&Value::deserialize(deserializer)?))
 }
 
-/// Verifies an ID token: signature, issuer, audience, expiry, nonce. Returns the person, and the time at which the provider
-/// has asked the person to prove who they are, if the token has it.
+/// Verifies an ID token: signature, issuer, audience, expiry, nonce. Returns the person, and the time at which the
+/// provider has asked the person to prove who they are, if the token has it.
 pub(super) fn verify(token: &str, provider: &Provider, expected: &Expected<'_>) -> Result<Verified, Unverified> {
     let header = jwt::header(token).map_err(bad_signature)?;
     check_type(&header)?;

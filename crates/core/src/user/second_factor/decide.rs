@@ -47,7 +47,8 @@ pub fn start_session(
     Ok((change, outcome))
 }
 
-/// Records that the user of a session has entered the password and a code again. `audit` returns the entry about an action.
+/// Records that the user of a session has entered the password and a code again. `audit` returns the entry about an
+/// action.
 ///
 /// # Errors
 /// The password or the second factor was changed after it was read, or the user may not sign in.
