@@ -80,6 +80,11 @@ const ATTACKS: &[(&str, Control, &str)] = &[
     ("packet sockets", WorksAsRoot, "perl -e 'exit(socket(S, 17, 3, 0) ? 0 : 1)'"),
     ("raw sockets", WorksAsRoot, "perl -e 'exit(socket(S, 2, 3, 1) ? 0 : 1)'"),
     ("the kernel's crypto API", Unknown, "perl -e 'exit(socket(S, 38, 5, 0) ? 0 : 1)'"),
+    (
+        "protocols other than TCP and UDP",
+        Unknown,
+        "perl -e 'exit(socket(S, 2, 1, 262) || socket(S, 2, 2, 136) || socket(S, 2, 1, 132) || socket(S, 2, 2, 1) ? 0 : 1)'",
+    ),
     ("netlink beyond routes", Works, "perl -e 'exit(socket(S, 16, 3, 9) || socket(S, 16, 3, 15) ? 0 : 1)'"),
     ("io_uring", Works, "perl -e 'syscall(SYS_io_uring_setup, 1, 0); exit($! == 38 ? 1 : 0)'"),
     ("keyrings", Works, "perl -e 'syscall(SYS_keyctl, 0, -3, 0); exit($! == 38 ? 1 : 0)'"),

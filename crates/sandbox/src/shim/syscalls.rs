@@ -1,11 +1,14 @@
 //! The system calls that programs in a sandbox have, by a filter of the kernel (seccomp(2)). All others fail with
-//! `ENOSYS`, so that a library can fall back.
+//! `ENOSYS`, so that a library can fall back. Some arguments of the listed calls are refused, with the error that a
+//! kernel without the feature returns ([`refusals`]).
 //!
 //! Invariant: a call that is not listed here is not available, including calls of other ABIs (32 bit, x32). The list is
 //! what compilers, interpreters, debuggers and test suites use; it is close to that of container engines, without the
 //! calls that need privileges. Deliberately missing, because the kernel had vulnerabilities in them or because they
 //! reach out of the sandbox: io_uring, BPF, keyrings, userfaultfd, perf events, mounts, namespaces, file handles, and
 //! every family of sockets except Unix, IPv4, IPv6 and netlink's routing.
+
+mod refusals;
 
 use std::collections::BTreeMap;
 
@@ -24,24 +27,37 @@ pub(super) enum FilterError {
     Set(#[from] Error),
 }
 
-/// Installs the filter for this thread and all threads and processes that it starts. Also gives up any later gain of
+/// Installs the filters for this thread and all threads and processes that it starts. Also gives up any later gain of
 /// privileges (`no_new_privs`).
 pub(super) fn apply() -> Result<(), FilterError> {
-    Ok(apply_filter(&program()?)?)
+    // If several filters refuse a call, the error of the one that was installed last counts.
+    let refusals = refusals::programs()?;
+    apply_filter(&program()?)?;
+    Ok(refusals.iter().try_for_each(|filter| apply_filter(filter))?)
 }
 
 fn program() -> Result<BpfProgram, BackendError> {
-    let refused = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
-    let filter =
-        SeccompFilter::new(rules()?, refused, SeccompAction::Allow, TargetArch::try_from(std::env::consts::ARCH)?)?;
-    filter.try_into()
+    compile(rules()?, errno(libc::ENOSYS), SeccompAction::Allow)
+}
+
+/// Returns the filter with an action for the calls that match a rule, and one for all others.
+fn compile(
+    rules: BTreeMap<c_long, Vec<SeccompRule>>,
+    others: SeccompAction,
+    matching: SeccompAction,
+) -> Result<BpfProgram, BackendError> {
+    SeccompFilter::new(rules, others, matching, TargetArch::try_from(std::env::consts::ARCH)?)?.try_into()
+}
+
+fn errno(code: i32) -> SeccompAction {
+    SeccompAction::Errno(code.unsigned_abs())
 }
 
 fn rules() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
         COMMON.iter().chain(OLDER).map(|call| (*call, vec![])).collect();
-    rules.insert(libc::SYS_socket, sockets(true)?);
-    rules.insert(libc::SYS_socketpair, sockets(false)?);
+    rules.insert(libc::SYS_socket, sockets()?);
+    rules.insert(libc::SYS_socketpair, vec![SeccompRule::new(vec![family(libc::AF_UNIX)?])?]);
     rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![argument(0, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?])?]);
     // These insert input into a terminal that processes outside may read: `TIOCSTI`, and `TIOCLINUX` of the console
     // (ioctl_tty(2)).
@@ -72,17 +88,32 @@ fn argument(place: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompCondition,
     SeccompCondition::new(place, SeccompCmpArgLen::Dword, is, value)
 }
 
-fn sockets(with_networks: bool) -> Result<Vec<SeccompRule>, BackendError> {
-    let family = |family: i32| argument(0, SeccompCmpOp::Eq, family.unsigned_abs().into());
-    let mut rules = vec![SeccompRule::new(vec![family(libc::AF_UNIX)?])?];
-    if with_networks {
-        rules.push(SeccompRule::new(vec![family(libc::AF_INET)?])?);
-        rules.push(SeccompRule::new(vec![family(libc::AF_INET6)?])?);
-        let routes = argument(2, SeccompCmpOp::Eq, libc::NETLINK_ROUTE.unsigned_abs().into())?;
-        rules.push(SeccompRule::new(vec![family(libc::AF_NETLINK)?, routes])?);
+fn family(family: i32) -> Result<SeccompCondition, BackendError> {
+    argument(0, SeccompCmpOp::Eq, family.unsigned_abs().into())
+}
+
+/// Returns the rules of the sockets that programs may make: Unix sockets, TCP and UDP, and the routes of netlink, with
+/// which libraries list interfaces and addresses.
+fn sockets() -> Result<Vec<SeccompRule>, BackendError> {
+    let protocol = |protocol: i32| argument(2, SeccompCmpOp::Eq, protocol.unsigned_abs().into());
+    let mut rules = vec![
+        SeccompRule::new(vec![family(libc::AF_UNIX)?])?,
+        SeccompRule::new(vec![family(libc::AF_NETLINK)?, protocol(libc::NETLINK_ROUTE)?])?,
+    ];
+    for network in [libc::AF_INET, libc::AF_INET6] {
+        for (kind, own) in [(libc::SOCK_STREAM, libc::IPPROTO_TCP), (libc::SOCK_DGRAM, libc::IPPROTO_UDP)] {
+            for wanted in [libc::IPPROTO_IP, own] {
+                let kind = argument(1, SeccompCmpOp::MaskedEq(SOCKET_KINDS), kind.unsigned_abs().into())?;
+                rules.push(SeccompRule::new(vec![family(network)?, kind, protocol(wanted)?])?);
+            }
+        }
     }
     Ok(rules)
 }
+
+/// The bits of the second argument of socket(2) that are the type; the others are flags (`SOCK_TYPE_MASK` of the
+/// kernel).
+const SOCKET_KINDS: u64 = 0xf;
 
 macro_rules! calls {
     ($($name:ident)*) => { &[$(numbers::$name),*] };
@@ -178,5 +209,81 @@ mod tests {
         }
         // The kernel's limit of instructions (seccomp(2)).
         assert!(program().unwrap().len() < 4096);
+    }
+
+    /// Returns the code of the error of `call` in a thread with the filters; 0 if it succeeds.
+    fn code(call: impl FnOnce() -> c_long + Send + 'static) -> i32 {
+        // A filter holds for the thread that installs it.
+        let thread = std::thread::spawn(move || {
+            apply().unwrap();
+            let done = call();
+            if done < 0 { std::io::Error::last_os_error().raw_os_error().unwrap() } else { 0 }
+        });
+        thread.join().unwrap()
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "raw system calls")]
+    fn only_some_sockets_can_be_made_and_others_fail_as_if_the_kernel_lacked_them() {
+        use libc::{EAFNOSUPPORT, EPROTONOSUPPORT};
+        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let (stream, datagram, raw) = (libc::SOCK_STREAM | flags, libc::SOCK_DGRAM | flags, libc::SOCK_RAW | flags);
+        for (family, kind, protocol, expected) in [
+            (libc::AF_UNIX, stream, 0, 0),
+            (libc::AF_UNIX, datagram, 0, 0),
+            (libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, 0),
+            (libc::AF_INET, stream, 0, 0),
+            (libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_TCP, 0),
+            (libc::AF_INET, datagram, libc::IPPROTO_UDP, 0),
+            (libc::AF_INET6, datagram, 0, 0),
+            (libc::AF_INET6, stream, libc::IPPROTO_TCP, 0),
+            (libc::AF_NETLINK, raw, libc::NETLINK_ROUTE, 0),
+            (libc::AF_NETLINK, datagram, libc::NETLINK_ROUTE, 0),
+            // Multipath TCP, which Go tries first for listeners.
+            (libc::AF_INET, stream, libc::IPPROTO_MPTCP, EPROTONOSUPPORT),
+            (libc::AF_INET6, stream, libc::IPPROTO_MPTCP, EPROTONOSUPPORT),
+            (libc::AF_INET, stream, libc::IPPROTO_SCTP, EPROTONOSUPPORT),
+            (libc::AF_INET, libc::SOCK_SEQPACKET, libc::IPPROTO_SCTP, EPROTONOSUPPORT),
+            (libc::AF_INET, datagram, libc::IPPROTO_ICMP, EPROTONOSUPPORT),
+            (libc::AF_INET6, datagram, libc::IPPROTO_ICMPV6, EPROTONOSUPPORT),
+            (libc::AF_INET, datagram, libc::IPPROTO_UDPLITE, EPROTONOSUPPORT),
+            // Datagram Congestion Control, type 6.
+            (libc::AF_INET, 6 | flags, 33, EPROTONOSUPPORT),
+            (libc::AF_INET, datagram, libc::IPPROTO_TCP, EPROTONOSUPPORT),
+            (libc::AF_INET, stream, libc::IPPROTO_UDP, EPROTONOSUPPORT),
+            (libc::AF_INET, raw, libc::IPPROTO_ICMP, EPROTONOSUPPORT),
+            (libc::AF_INET, raw, libc::IPPROTO_TCP, EPROTONOSUPPORT),
+            (libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_RAW, EPROTONOSUPPORT),
+            // The old type of packet sockets.
+            (libc::AF_INET, 10, 0, EPROTONOSUPPORT),
+            (libc::AF_INET, 0, 0, EPROTONOSUPPORT),
+            (libc::AF_NETLINK, raw, libc::NETLINK_AUDIT, EPROTONOSUPPORT),
+            (libc::AF_NETLINK, raw, libc::NETLINK_KOBJECT_UEVENT, EPROTONOSUPPORT),
+            (libc::AF_NETLINK, raw, libc::NETLINK_NETFILTER, EPROTONOSUPPORT),
+            (libc::AF_PACKET, raw, 0, EAFNOSUPPORT),
+            (libc::AF_VSOCK, stream, 0, EAFNOSUPPORT),
+            (libc::AF_ALG, libc::SOCK_SEQPACKET, 0, EAFNOSUPPORT),
+            (libc::AF_XDP, raw, 0, EAFNOSUPPORT),
+            (libc::AF_BLUETOOTH, raw, 0, EAFNOSUPPORT),
+            (libc::AF_KEY, raw, 2, EAFNOSUPPORT),
+            (libc::AF_TIPC, stream, 0, EAFNOSUPPORT),
+            // SMC.
+            (43, stream, 0, EAFNOSUPPORT),
+            (0, stream, 0, EAFNOSUPPORT),
+            (-1, stream, 0, EAFNOSUPPORT),
+        ] {
+            // The descriptor stays open until the test process ends.
+            // SAFETY: the call takes no pointer.
+            let got = code(move || unsafe { libc::syscall(libc::SYS_socket, family, kind, protocol) });
+            assert_eq!(got, expected, "family {family}, type {kind:#x}, protocol {protocol}");
+        }
+        for (family, expected) in [(libc::AF_UNIX, 0), (libc::AF_INET, EAFNOSUPPORT), (libc::AF_TIPC, EAFNOSUPPORT)] {
+            let mut ends = [0; 2];
+            // SAFETY: the pointer leads to two integers, which live longer than the call.
+            let got = code(move || unsafe {
+                libc::syscall(libc::SYS_socketpair, family, libc::SOCK_STREAM, 0, ends.as_mut_ptr())
+            });
+            assert_eq!(got, expected, "a pair of family {family}");
+        }
     }
 }
