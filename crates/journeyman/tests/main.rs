@@ -8,6 +8,7 @@ mod binary;
 
 mod hostile {
     mod agents;
+    mod allocation;
     mod egress;
     mod escape;
     mod limits;

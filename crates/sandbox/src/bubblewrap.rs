@@ -157,7 +157,7 @@ impl Sandbox for Bubblewrap {
             folder: folder.join("probe"),
             hidden,
             limits: &|controller| self.cgroups.has(controller),
-            has_users: self.users.is_some(),
+            users: self.users.as_deref(),
             remedy: REMEDY,
         };
         probe(&trial).await
@@ -199,9 +199,10 @@ impl Sandbox for Bubblewrap {
         let program = spawn.argv.first().cloned().unwrap_or_default();
         let failed = |error: io::Error| SandboxError::Unavailable(error.to_string());
         self.prepare().await.map_err(failed)?;
-        if let Some(users) = &self.users {
-            limit_disk(users, &spawn).await.map_err(failed)?;
-        }
+        let may_allocate = match &self.users {
+            Some(users) => limit_disk(users, &spawn).await.map_err(failed)?,
+            None => false,
+        };
         let (command, socket) = self.command(&spawn).map_err(failed)?;
         let group = self.cgroups.take(spawn.resources).map_err(failed)?;
         let entries = group.entries().map_err(failed)?;
@@ -217,6 +218,7 @@ impl Sandbox for Bubblewrap {
             // that it was reached.
             processes: spawn.resources.processes.filter(|_| !self.cgroups.has(Controller::Processes)),
             file_bytes: spawn.resources.file_bytes,
+            may_allocate,
             writable: [WORKSPACE.into(), HOME.into()].into_iter().chain(spawn.writable).collect(),
         };
         let pipe = || std::io::pipe().map_err(failed);

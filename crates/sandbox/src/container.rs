@@ -156,7 +156,7 @@ impl Sandbox for Container {
             folder: folder.join("probe"),
             hidden: engines.into_iter().chain([folder.clone(), socket.clone()]).collect(),
             limits: &|controller| self.groups_are_used() && self.cgroups.has(controller),
-            has_users: self.users.is_some(),
+            users: self.users.as_deref(),
             remedy: REMEDY,
         };
         match self.available().await {
@@ -211,10 +211,12 @@ impl Sandbox for Container {
         let image = engine.image(&self.image(&spawn)?).await?;
         let user = self.user(engine, &spawn.workspace);
         let user = user.map_err(|error| unavailable("the owner of the workspace could not be determined", &error))?;
-        if let Some(users) = &self.users {
-            let limited = limit_disk(users, &spawn).await;
+        let limited = match &self.users {
+            Some(users) => limit_disk(users, &spawn).await,
+            None => Ok(false),
+        };
+        let may_allocate =
             limited.map_err(|error| unavailable("the disk limit of a container could not be set", &error))?;
-        }
         let socket = ShimSocket::make(&self.settings.common.folder, user);
         let socket = socket.map_err(|error| unavailable("the socket of a container could not be created", &error))?;
         let group = self.groups_are_used().then(|| self.cgroups.take(spawn.resources)).transpose();
@@ -238,6 +240,7 @@ impl Sandbox for Container {
             listen: spawn.listen,
             processes: spawn.resources.processes.filter(|_| entries.is_empty()),
             file_bytes: spawn.resources.file_bytes,
+            may_allocate,
             writable: [WORKSPACE.into(), HOME.into()].into_iter().chain(spawn.writable).collect(),
         };
         let pipe = || std::io::pipe().map_err(failed);

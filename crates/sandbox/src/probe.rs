@@ -12,6 +12,7 @@ use tokio::net::unix::pipe::Receiver;
 
 use crate::cgroup::Controller;
 use crate::inspect::{self, Findings, Task};
+use crate::users::Users;
 use crate::{DISK_NOTE, GUARANTEES};
 
 /// The probe's memory limit in bytes. The probe tries to fill half as much again.
@@ -52,8 +53,8 @@ pub(crate) struct Trial<'a> {
     pub(crate) hidden: Vec<PathBuf>,
     /// Returns whether the back end has control groups with a controller.
     pub(crate) limits: &'a (dyn Fn(Controller) -> bool + Send + Sync),
-    /// `true` if each workspace has a separate user.
-    pub(crate) has_users: bool,
+    /// The users of workspaces, if each workspace has a separate user.
+    pub(crate) users: Option<&'a Users>,
     /// The remedy if no sandbox can be created.
     pub(crate) remedy: &'static str,
 }
@@ -61,7 +62,12 @@ pub(crate) struct Trial<'a> {
 /// Probes a back end; returns its guarantees.
 pub(crate) async fn probe(trial: &Trial<'_>) -> Vec<Guarantee> {
     match tokio::time::timeout(TIME, try_sandbox(trial)).await {
-        Ok(Ok((findings, exhausted))) => judge(trial, &findings, exhausted),
+        Ok(Ok((findings, exhausted))) => {
+            if let Some(users) = trial.users {
+                users.set_enforces(findings.has_quota);
+            }
+            judge(trial, &findings, exhausted)
+        }
         Ok(Err(detail)) => none_holds(trial, &detail),
         Err(_) => none_holds(trial, "the probe did not end within a minute"),
     }
@@ -200,7 +206,7 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
         checked(
             "privileges",
             no_privileges,
-            if trial.has_users { "none, and each workspace has a separate user on the host" } else { "none" },
+            if trial.users.is_some() { "none, and each workspace has a separate user on the host" } else { "none" },
             format!("the status of the probe is {:?}", found.status),
         ),
         checked(
@@ -217,7 +223,7 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
             "limited; reported when reached",
         ),
         limits(Controller::Cpu, true, "cpu", "limited"),
-        Guarantee { name: "disk", holds: true, note: disk_note(found.has_quota, trial.has_users) },
+        Guarantee { name: "disk", holds: true, note: disk_note(found.has_quota, trial.users.is_some()) },
     ]
 }
 

@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use journeyman_core::ports::{SandboxError, Spawn};
@@ -72,6 +73,8 @@ pub(crate) struct Users {
     /// The folders whose entries, one or two levels below, belong to users of sandboxes.
     roots: Vec<PathBuf>,
     round: Mutex<Option<Round>>,
+    /// `true` if a probe has shown that the kernel refuses what exceeds a quota. It may only count.
+    enforces: AtomicBool,
 }
 
 /// A pass through the range of IDs.
@@ -84,7 +87,7 @@ struct Round {
 
 impl Users {
     pub(crate) fn new(range: UserRange, roots: Vec<PathBuf>) -> Self {
-        Self { range, roots, round: Mutex::default() }
+        Self { range, roots, round: Mutex::default(), enforces: AtomicBool::new(false) }
     }
 
     pub(crate) const fn group(&self) -> u32 {
@@ -135,10 +138,17 @@ impl Users {
         (self.range.has(group) && group != self.group()).then_some(group)
     }
 
-    /// Limits the space that the user of a workspace may own on its disk, if the kernel enforces quotas there.
-    pub(crate) fn limit(&self, workspace: &Path, disk_bytes: Option<u64>) -> io::Result<()> {
+    /// Stores whether a probe has shown that the kernel refuses what exceeds a quota.
+    pub(crate) fn set_enforces(&self, enforces: bool) {
+        self.enforces.store(enforces, Ordering::Relaxed);
+    }
+
+    /// Limits the space that the user of a workspace may own on its disk, if the kernel has quotas there. Returns
+    /// whether the kernel enforces the limit.
+    pub(crate) fn limit(&self, workspace: &Path, disk_bytes: Option<u64>) -> io::Result<bool> {
         let user = self.of(workspace)?;
-        Quotas::of(workspace)?.limit(user, disk_bytes).map(drop)
+        let is_limited = Quotas::of(workspace)?.limit(user, disk_bytes)?;
+        Ok(is_limited && disk_bytes.is_some() && self.enforces.load(Ordering::Relaxed))
     }
 
     /// Returns the bytes that the user of a workspace owns on its disk; `None` if the kernel does not count them.
@@ -170,7 +180,7 @@ impl Users {
 
 /// Limits the space that a program's user may own on the disk, like [`Users::limit`], but on a blocking thread: the
 /// disk may be slow.
-pub(crate) async fn limit_disk(users: &Arc<Users>, spawn: &Spawn) -> io::Result<()> {
+pub(crate) async fn limit_disk(users: &Arc<Users>, spawn: &Spawn) -> io::Result<bool> {
     let (users, workspace, disk_bytes) = (Arc::clone(users), spawn.workspace.clone(), spawn.resources.disk_bytes);
     let limited = tokio::task::spawn_blocking(move || users.limit(&workspace, disk_bytes)).await;
     limited.map_err(io::Error::other)?

@@ -50,7 +50,7 @@ pub(super) fn apply(plan: &Plan) -> Result<(), ConfineError> {
         limit(Resource::Fsize, bytes)?;
     }
     restrict_files(&plan.writable)?;
-    Ok(syscalls::apply()?)
+    Ok(syscalls::apply(plan.may_allocate)?)
 }
 
 /// Sets a limit, or keeps a limit that is already lower.

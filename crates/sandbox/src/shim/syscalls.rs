@@ -28,10 +28,10 @@ pub(super) enum FilterError {
 }
 
 /// Installs the filters for this thread and all threads and processes that it starts. Also gives up any later gain of
-/// privileges (`no_new_privs`).
-pub(super) fn apply() -> Result<(), FilterError> {
+/// privileges (`no_new_privs`). `may_allocate` is `true` if programs may allocate disk space without writing to it.
+pub(super) fn apply(may_allocate: bool) -> Result<(), FilterError> {
     // If several filters refuse a call, the error of the one that was installed last counts.
-    let refusals = refusals::programs()?;
+    let refusals = refusals::programs(may_allocate)?;
     apply_filter(&program()?)?;
     Ok(refusals.iter().try_for_each(|filter| apply_filter(filter))?)
 }
@@ -212,10 +212,10 @@ mod tests {
     }
 
     /// Returns the code of the error of `call` in a thread with the filters; 0 if it succeeds.
-    fn code(call: impl FnOnce() -> c_long + Send + 'static) -> i32 {
+    fn code(may_allocate: bool, call: impl FnOnce() -> c_long + Send + 'static) -> i32 {
         // A filter holds for the thread that installs it.
         let thread = std::thread::spawn(move || {
-            apply().unwrap();
+            apply(may_allocate).unwrap();
             let done = call();
             if done < 0 { std::io::Error::last_os_error().raw_os_error().unwrap() } else { 0 }
         });
@@ -274,16 +274,49 @@ mod tests {
         ] {
             // The descriptor stays open until the test process ends.
             // SAFETY: the call takes no pointer.
-            let got = code(move || unsafe { libc::syscall(libc::SYS_socket, family, kind, protocol) });
+            let got = code(true, move || unsafe { libc::syscall(libc::SYS_socket, family, kind, protocol) });
             assert_eq!(got, expected, "family {family}, type {kind:#x}, protocol {protocol}");
         }
         for (family, expected) in [(libc::AF_UNIX, 0), (libc::AF_INET, EAFNOSUPPORT), (libc::AF_TIPC, EAFNOSUPPORT)] {
             let mut ends = [0; 2];
             // SAFETY: the pointer leads to two integers, which live longer than the call.
-            let got = code(move || unsafe {
+            let got = code(true, move || unsafe {
                 libc::syscall(libc::SYS_socketpair, family, libc::SOCK_STREAM, 0, ends.as_mut_ptr())
             });
             assert_eq!(got, expected, "a pair of family {family}");
+        }
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "raw system calls")]
+    fn space_is_allocated_without_writing_only_if_the_kernel_limits_it() {
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::MetadataExt;
+        let file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut &file, &vec![1; 1 << 20]).unwrap();
+        let descriptor = file.as_raw_fd();
+        let fallocate = move |may_allocate, mode: i32, from: i64| {
+            // SAFETY: the call takes no pointer.
+            code(may_allocate, move || unsafe {
+                libc::syscall(libc::SYS_fallocate, descriptor, mode, from, 1_i64 << 20)
+            })
+        };
+        let all = [0, libc::FALLOC_FL_KEEP_SIZE, libc::FALLOC_FL_ZERO_RANGE, libc::FALLOC_FL_UNSHARE_RANGE, 128];
+        for mode in all {
+            assert_eq!(fallocate(false, mode, 1 << 20), libc::EOPNOTSUPP, "mode {mode}");
+        }
+        for request in refusals::ALLOCATING {
+            let argument = [0_u64; 6];
+            // SAFETY: the pointer leads to as many bytes as each of these requests reads.
+            let call = move || unsafe { libc::syscall(libc::SYS_ioctl, descriptor, request, argument.as_ptr()) };
+            assert_eq!(code(false, call), libc::EOPNOTSUPP, "request {request:#x}");
+        }
+        assert!(file.metadata().unwrap().blocks() * 512 < (1 << 20) + 8192, "nothing was allocated");
+        // Space can be given back.
+        let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        assert_eq!(fallocate(false, hole, 0), fallocate(true, hole, 0), "a hole");
+        if fallocate(true, 0, 1 << 20) == 0 {
+            assert_eq!(file.metadata().unwrap().len(), 2 << 20, "the kernel limits what is allocated");
         }
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) listen: Vec<u16>,
     pub(crate) processes: Option<u32>,
     pub(crate) file_bytes: Option<u64>,
+    /// `true` if the program may allocate disk space without writing to it: the kernel limits what its user owns.
+    pub(crate) may_allocate: bool,
     /// The folders that the program may write.
     pub(crate) writable: Vec<PathBuf>,
 }

@@ -64,7 +64,7 @@ async fn set_up(
                 // The command may close its streams and continue to run.
                 exit = process.wait(), if printed.is_some() => break Ok(exit),
                 logged = &mut logged => logged?,
-                () = tokio::time::sleep(limits::INTERVAL) => {
+                () = tokio::time::sleep(watch.pause()) => {
                     if let Some(error) = watch.check(&*process).await {
                         // A paused command is killed without a grace period, so it writes nothing while its files are
                         // removed.
