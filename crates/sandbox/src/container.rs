@@ -18,10 +18,12 @@ mod order;
 mod program;
 mod rootfs;
 mod runtime;
+mod selinux;
 mod shim_socket;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -41,9 +43,10 @@ use crate::settings::CommonSettings;
 use crate::shim::{Answer, Pass, Plan, handshake};
 use crate::users::{Users, disk_usage, limit_disk, restrict};
 use engine::Engine;
-use order::Order;
+use order::{Order, Security};
 use program::Program;
 use runtime::Runtime;
+use selinux::Level;
 use shim_socket::ShimSocket;
 
 /// The time limit for a container to start, and then for each answer of its shim.
@@ -67,6 +70,9 @@ pub struct ContainerSettings {
     pub program: PathBuf,
     /// The settings that both back ends with isolation have.
     pub common: CommonSettings,
+    /// `true` if containers have SELinux labels of their own, where the engine uses SELinux; `false` turns off SELinux
+    /// for them.
+    pub has_selinux: bool,
     /// The value of the label on containers. It is the same for all processes with this data directory.
     pub owner: String,
 }
@@ -217,12 +223,15 @@ impl Sandbox for Container {
         };
         let may_allocate =
             limited.map_err(|error| unavailable("the disk limit of a container could not be set", &error))?;
-        let socket = ShimSocket::make(&self.settings.common.folder, user);
+        let security = self.security(engine, &spawn.workspace, user.0);
+        let level = if let Security::Level(level) = &security { Some(level.clone()) } else { None };
+        let socket = ShimSocket::make(&self.settings.common.folder, user, level.as_ref());
         let socket = socket.map_err(|error| unavailable("the socket of a container could not be created", &error))?;
         let group = self.groups_are_used().then(|| self.cgroups.take(spawn.resources)).transpose();
         let group = group.map_err(|error| unavailable("no control group could be created", &error))?;
         let (readable, has_users) = (&self.settings.common.readable[..], self.users.is_some());
-        let order = Order { image: &image, spawn: &spawn, user, has_users, readable, runtime, socket: &socket };
+        let (data, socket) = (&*self.settings.common.data, &socket);
+        let order = Order { image: &image, spawn: &spawn, user, has_users, readable, runtime, socket, data, security };
         let container = engine.start(&order).await?;
         let (stream, first, handle) = match self.accept_shim(engine, &container.id, &order).await {
             Ok(shim) => shim,
@@ -231,14 +240,19 @@ impl Sandbox for Container {
                 return Err(error);
             }
         };
-        let entries = group.as_ref().map_or(Ok(Vec::new()), Cgroup::entries).map_err(failed)?;
+        let mut entries = group.as_ref().map_or(Ok(Vec::new()), Cgroup::entries).map_err(failed)?;
+        let has_group = !entries.is_empty();
+        if level.is_some() {
+            // SELinux does not let programs in containers write to control groups.
+            enter(&mut entries, first).map_err(failed)?;
+        }
         let mut running = Program::new(container, first, handle, group).map_err(failed)?;
         let plan = Plan {
             argv: self.inner_argv(runtime, spawn.argv),
             environment: environment(&image.environment, spawn.environment),
             directory: WORKSPACE.into(),
             listen: spawn.listen,
-            processes: spawn.resources.processes.filter(|_| entries.is_empty()),
+            processes: spawn.resources.processes.filter(|_| !has_group),
             file_bytes: spawn.resources.file_bytes,
             may_allocate,
             writable: [WORKSPACE.into(), HOME.into()].into_iter().chain(spawn.writable).collect(),
@@ -261,6 +275,15 @@ impl Sandbox for Container {
 }
 
 impl Container {
+    /// Returns the use of SELinux for a container with a workspace and a user.
+    fn security(&self, engine: &Engine, workspace: &Path, user: u32) -> Security {
+        match (engine.info.has_selinux, self.settings.has_selinux) {
+            (_, false) => Security::TurnedOff,
+            (false, true) => Security::Absent,
+            (true, true) => Security::Level(Level::of(workspace, self.users.is_some().then_some(user))),
+        }
+    }
+
     /// Returns whether processes enter our control groups instead of the engine's. Our groups must then have all
     /// controllers, so that no limit is lost.
     fn groups_are_used(&self) -> bool {
@@ -277,11 +300,15 @@ impl Container {
     ) -> Result<(UnixStream, Pid, OwnedFd), SandboxError> {
         let accepted = tokio::select! {
             accepted = tokio::time::timeout(SET_UP_TIME, order.socket.accept()) => accepted,
-            error = engine.ended(container) => return Err(error),
+            error = engine.ended(container) => return Err(explained(error, order)),
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted.map_err(|error| unavailable("the container did not connect", &error))?,
-            Err(_) => return Err(SandboxError::Unavailable("the container did not start within a minute".to_owned())),
+            Err(_) => {
+                let text = "the container did not start within a minute";
+                let remedy = if has_label(order) { format!("; {}", selinux::REMEDY) } else { String::new() };
+                return Err(SandboxError::Unavailable(format!("{text}{remedy}")));
+            }
         };
         let first = engine.first_process(container).await?;
         if peer != first {
@@ -295,6 +322,25 @@ impl Container {
         let handle = handle.map_err(|error| unavailable("a container could not be watched", &error.into()))?;
         rootfs::check(first, order)?;
         Ok((stream, first, handle))
+    }
+}
+
+/// Moves the container's first process into control groups, and empties the list of their entries.
+fn enter(entries: &mut Vec<File>, first: Pid) -> io::Result<()> {
+    entries.drain(..).try_for_each(|mut entry| entry.write_all(first.as_raw_pid().to_string().as_bytes()))
+}
+
+fn has_label(order: &Order<'_>) -> bool {
+    matches!(order.security, Security::Level(_))
+}
+
+/// Adds what to do about SELinux to the error of a container that has ended before its program began.
+fn explained(error: SandboxError, order: &Order<'_>) -> SandboxError {
+    match error {
+        SandboxError::Unavailable(text) if has_label(order) && text.contains("Permission denied") => {
+            SandboxError::Unavailable(format!("{text}; {}", selinux::REMEDY))
+        }
+        error => error,
     }
 }
 

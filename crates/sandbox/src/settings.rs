@@ -11,6 +11,8 @@ use crate::users::{UserRange, Users};
 pub struct CommonSettings {
     /// Additional files and folders of the host that programs may read, such as toolchains.
     pub readable: Vec<PathBuf>,
+    /// The folder with all files of the service.
+    pub data: PathBuf,
     /// A folder that only this back end uses, and whose parents all users may traverse.
     pub folder: PathBuf,
     /// `true` if no other process uses this folder for its sandboxes. The back end then updates the folder, and removes

@@ -41,6 +41,7 @@ pub(crate) fn sandbox(settings: &Settings, by: Asker<'_>) -> anyhow::Result<Arc<
             Arc::new(Container::new(ContainerSettings {
                 socket: engine(chosen.engine.as_deref())?,
                 image: chosen.image.clone(),
+                has_selinux: chosen.has_selinux,
                 program: chosen.program.clone(),
                 common,
                 owner: owner(&settings.data_dir),
@@ -77,6 +78,7 @@ fn common(settings: &Settings, by: Asker<'_>) -> anyhow::Result<CommonSettings> 
     std::fs::create_dir_all(&folder)?;
     Ok(CommonSettings {
         readable: settings.sandbox.readable.clone(),
+        data: data.to_owned(),
         folder,
         renew: by == Asker::Service,
         roots,

@@ -67,6 +67,7 @@ const VALUES: [(&str, Value); 69] = [
     ("slack-api-url", IsDefault(r#""https://slack.com/api/""#)),
     ("container-engine", Sample(r#""/run/podman/podman.sock""#)),
     ("container-image", Sample(r#""registry.example.com/build:1""#)),
+    ("container-selinux", IsDefault("true")),
     ("model-timeout", Sample(r#""10m""#)),
     ("prices-file", Sample(r#""/etc/journeyman/prices.json""#)),
     ("oidc-issuer", Sample(r#""https://login.example.com""#)),

@@ -245,6 +245,10 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "IMAGE")]
     pub(crate) container_image: Option<String>,
 
+    /// Give containers SELinux labels of their own, where the engine uses SELinux [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) container_selinux: Option<bool>,
+
     /// Time without data from a model's provider after which a call fails [default: 10m]
     #[arg(long, value_name = "TIME")]
     pub(crate) model_timeout: Option<Span>,
@@ -446,6 +450,7 @@ impl Layer {
             slack_api_url: self.slack_api_url.or(weaker.slack_api_url),
             container_engine: self.container_engine.or(weaker.container_engine),
             container_image: self.container_image.or(weaker.container_image),
+            container_selinux: self.container_selinux.or(weaker.container_selinux),
             model_timeout: self.model_timeout.or(weaker.model_timeout),
             prices_file: self.prices_file.or(weaker.prices_file),
             oidc_issuer: self.oidc_issuer.or(weaker.oidc_issuer),

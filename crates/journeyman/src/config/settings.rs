@@ -117,6 +117,8 @@ pub(crate) struct SandboxSettings {
     /// The configured socket of the container engine.
     pub(crate) engine: Option<PathBuf>,
     pub(crate) image: Option<String>,
+    /// `true` if containers have SELinux labels of their own.
+    pub(crate) has_selinux: bool,
     /// The path of this program, which is also the first program in a sandbox.
     pub(crate) program: PathBuf,
 }
@@ -285,6 +287,7 @@ impl Settings {
                 egress_private: layer.egress_private.unwrap_or_default(),
                 engine: layer.container_engine,
                 image: layer.container_image,
+                has_selinux: layer.container_selinux.unwrap_or(true),
                 bwrap: layer.bwrap.unwrap_or_else(|| PathBuf::from("bwrap")),
                 program: program.to_owned(),
             },

@@ -88,6 +88,7 @@ fn sandbox(data: &Path) -> Bubblewrap {
         own_program: program().into(),
         common: CommonSettings {
             readable: Vec::new(),
+            data: data.to_owned(),
             folder: data.join("sandbox"),
             renew: true,
             roots,

@@ -33,6 +33,8 @@ pub(super) struct EngineInfo {
     pub(super) is_rootless: bool,
     /// `true` if the engine is rootless and can keep that user's ID in a container (`keep-id`). Only Podman can.
     pub(super) keeps_user: bool,
+    /// `true` if the engine gives containers SELinux labels.
+    pub(super) has_selinux: bool,
     /// The number of processors that the engine has for containers.
     processors: Option<i64>,
     /// The control group controllers that the engine may use; `None` if it may use all.
@@ -67,15 +69,19 @@ impl EngineInfo {
     /// Docker lists `rootless` among its security options. Podman 4.3 does not; it has a separate field, `Rootless`
     /// (`containers/podman`, pkg/api/handlers/compat/info.go).
     fn read(common: &Value, podman: Option<&Value>) -> Self {
-        let mut options = common["SecurityOptions"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let options = || common["SecurityOptions"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let has_option = |name: &str| options().any(|option| option.contains(name));
         let keeps_user = common["Rootless"].as_bool().unwrap_or_default();
-        let is_rootless = keeps_user || options.any(|option| option.contains("rootless"));
+        let is_rootless = keeps_user || has_option("rootless");
         let controllers = podman.and_then(|info| info.pointer("/host/cgroupControllers")).map(|list| {
             let names = list.as_array().into_iter().flatten();
             names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
         });
         let processors = common["NCPU"].as_i64().filter(|count| *count > 0);
-        Self { is_rootless, keeps_user, processors, controllers: controllers.filter(|_| is_rootless) }
+        // Docker lists SELinux among its security options, Podman among its own description.
+        let of_podman = podman.and_then(|info| info.pointer("/host/security/selinuxEnabled")).and_then(Value::as_bool);
+        let has_selinux = of_podman.unwrap_or_else(|| has_option("selinux"));
+        Self { is_rootless, keeps_user, has_selinux, processors, controllers: controllers.filter(|_| is_rootless) }
     }
 
     /// Returns the limits as far as this engine supports them. Engines refuse a container that asks for more processors
@@ -156,6 +162,22 @@ mod tests {
     }
 
     #[test]
+    fn an_engine_with_selinux_is_recognized_by_its_description() {
+        let podman = |enabled: bool| json!({ "host": { "security": { "selinuxEnabled": enabled } } });
+        let docker = json!({ "SecurityOptions": ["name=seccomp,profile=builtin", "name=selinux", "name=cgroupns"] });
+        for (common, own, expected) in [
+            (&docker, None, true),
+            (&json!({ "SecurityOptions": ["name=seccomp,profile=builtin"] }), None, false),
+            (&json!({}), None, false),
+            (&json!({}), Some(podman(true)), true),
+            (&json!({}), Some(podman(false)), false),
+            (&json!({}), Some(json!({ "host": {} })), false),
+        ] {
+            assert_eq!(EngineInfo::read(common, own.as_ref()).has_selinux, expected, "{common} {own:?}");
+        }
+    }
+
+    #[test]
     fn limits_do_not_exceed_what_the_engine_has() {
         let resources = |cpu_millis| Resources {
             memory_bytes: Some(1 << 30),
@@ -205,7 +227,13 @@ mod tests {
             let info = EngineInfo::ask(&socket).await.unwrap();
             assert_eq!(
                 info,
-                EngineInfo { is_rootless: true, keeps_user: true, processors: Some(4), controllers: None }
+                EngineInfo {
+                    is_rootless: true,
+                    keeps_user: true,
+                    has_selinux: false,
+                    processors: Some(4),
+                    controllers: None
+                }
             );
             assert!(EngineInfo::ask(&socket).await.unwrap_err().to_string().contains("403: not for you"));
             assert_eq!(ping(&socket).await.unwrap_err().kind(), io::ErrorKind::InvalidData);

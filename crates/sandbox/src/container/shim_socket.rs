@@ -12,6 +12,8 @@ use rustix::process::Pid;
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 
+use super::selinux::Level;
+
 /// The path of the socket's folder in the container.
 pub(super) const INSIDE: &str = "/run/journeyman-shim";
 
@@ -28,8 +30,9 @@ pub(super) struct ShimSocket {
 }
 
 impl ShimSocket {
-    /// Makes the socket, and the `passwd` and `group` files with the container's user.
-    pub(super) fn make(folder: &Path, (user, group): (u32, u32)) -> io::Result<Self> {
+    /// Makes the socket, and the `passwd` and `group` files with the container's user. With a `level`, the container has
+    /// it as part of its SELinux label, and only its processes may connect.
+    pub(super) fn make(folder: &Path, (user, group): (u32, u32), level: Option<&Level>) -> io::Result<Self> {
         let sockets = folder.join(SOCKETS);
         std::fs::create_dir_all(&sockets)?;
         for dir in [folder, &sockets] {
@@ -46,7 +49,8 @@ impl ShimSocket {
             std::fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o644))?;
         }
         let socket = folder.path().join(SOCKET);
-        let listener = UnixListener::bind(&socket)?;
+        let bind = || UnixListener::bind(&socket);
+        let listener = level.map_or_else(bind, |level| level.label_sockets(bind))?;
         // Every user that can traverse our folders can connect, so the caller checks which process did.
         std::fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
         Ok(Self { folder, listener })
