@@ -35,6 +35,8 @@ pub enum MissingReason {
     Base(BaseReason),
     /// The work of a turn that the agent had ended in an earlier attempt at the message.
     Turn,
+    /// The agent's home of earlier turns.
+    Home(HomeReason),
 }
 
 /// The reason why the content of a file in Git LFS was not fetched.
@@ -63,6 +65,41 @@ pub enum LossReason {
     Unfinished,
 }
 
+/// The reason why a home was not stored or restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HomeReason {
+    /// It has more bytes than are stored.
+    TooLarge,
+    /// It has more files than are stored.
+    TooManyFiles,
+    /// Its folders are nested more deeply than is stored.
+    TooDeep,
+    /// It took longer than the deadline.
+    TooSlow,
+    /// The archive cannot be read.
+    Damaged,
+    /// There is no archive: the home was not stored, or the archive is gone.
+    NotStored,
+}
+
+impl HomeReason {
+    /// Returns the stable name of the reason.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::TooLarge => "too_large",
+            Self::TooManyFiles => "too_many_files",
+            Self::TooDeep => "too_deep",
+            Self::TooSlow => "too_slow",
+            Self::Damaged => "damaged",
+            Self::NotStored => "not_stored",
+        }
+    }
+}
+
+/// The path of the agent's home, as people see it.
+const HOME: &str = "~";
+
 /// The reason why the agent does not see the newest commit of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BaseReason {
@@ -81,6 +118,7 @@ impl MissingReason {
             Self::Submodule(_) => "submodule",
             Self::Base(_) => "base",
             Self::Turn => "turn",
+            Self::Home(_) => "home",
         }
     }
 
@@ -99,6 +137,7 @@ impl MissingReason {
             Self::Submodule(reason) => reason.code(),
             Self::Base(BaseReason::NotFound) => "not_found",
             Self::Base(BaseReason::NotWritten) => "not_written",
+            Self::Home(reason) => reason.code(),
         }
     }
 }
@@ -164,6 +203,17 @@ impl Missing {
         Self { path: ".".to_owned(), reason: MissingReason::Turn, detail: detail.to_owned() }
     }
 
+    /// Describes the home of earlier turns, which a rebuilt workspace does not have. `cause` says what went wrong, as a
+    /// sentence.
+    #[must_use]
+    pub fn home(reason: HomeReason, cause: &str) -> Self {
+        let detail = format!(
+            "{cause} The agent starts with a new home, and gets the earlier messages as text. What it had installed or \
+             stored in its home is not there."
+        );
+        Self { path: HOME.to_owned(), reason: MissingReason::Home(reason), detail }
+    }
+
     /// Returns whether the agent is told. Files and folders of the repository that are incomplete are visible to it.
     const fn is_for_agent(&self) -> bool {
         matches!(self.reason, MissingReason::LeftOut(_) | MissingReason::Base(_))
@@ -176,6 +226,18 @@ pub fn event_data(missing: &[Missing]) -> Option<Value> {
     let entry = |one: &Missing| json!({ "path": one.path, "kind": one.reason.kind(), "reason": one.reason.code(), "detail": one.detail });
     let entries: Vec<Value> = missing.iter().take(MAX_MISSING).map(entry).collect();
     (!entries.is_empty()).then(|| json!({ "entries": entries, "more": missing.len().saturating_sub(MAX_MISSING) }))
+}
+
+/// Returns the data of the event that tells that the home was not stored after a turn. `cause` says what went wrong, as a
+/// sentence.
+#[must_use]
+pub fn home_not_stored(reason: HomeReason, cause: &str) -> Value {
+    let detail = format!(
+        "{cause} The agent keeps its home as long as this workspace exists. If the workspace is rebuilt, such as on \
+         another machine, the agent starts with a new home, and gets the earlier messages as text. Ask the agent to \
+         remove from its home what it does not need, such as caches."
+    );
+    json!({ "reason": reason.code(), "detail": detail })
 }
 
 /// Returns the note for the agent about what is missing and what it cannot see in the tree; `None` if there is nothing.
@@ -230,6 +292,21 @@ mod tests {
             );
         }
         assert_eq!(event_data(&[]), None);
+    }
+
+    #[test]
+    fn a_home_that_is_not_kept_is_told_with_its_reason() {
+        let missing = [Missing::home(HomeReason::TooSlow, "It took too long.")];
+        let data = event_data(&missing).unwrap();
+        let entry = &data["entries"][0];
+        assert_eq!(
+            (&entry["path"], &entry["kind"], &entry["reason"]),
+            (&json!("~"), &json!("home"), &json!("too_slow"))
+        );
+        assert!(entry["detail"].as_str().unwrap().starts_with("It took too long. The agent starts with a new home"));
+        let data = home_not_stored(HomeReason::TooLarge, "It is too large.");
+        assert_eq!(data["reason"], "too_large");
+        assert!(data["detail"].as_str().unwrap().starts_with("It is too large. The agent keeps its home"), "{data}");
     }
 
     #[test]

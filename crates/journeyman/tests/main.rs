@@ -42,6 +42,7 @@ pub(crate) mod program {
     mod epochs;
     mod git_maintenance;
     pub(crate) mod given;
+    mod homes;
     mod imports;
     mod left_out;
     mod leftovers;

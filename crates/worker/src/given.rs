@@ -43,7 +43,7 @@ use crate::workspace::free_space::Space;
 use crate::workspace::listing::Listing;
 use crate::workspace::prebuilt::PrebuiltTrees;
 use crate::workspace::scan::{TreeScan, scan};
-use crate::workspace::session::Session;
+use crate::workspace::session::{NotKept, Session};
 use crate::workspace::state::{TreeState, digest};
 use journeyman_repository::mirror::{Mirror, Mirrors, ProjectMirrors};
 
@@ -76,6 +76,8 @@ pub(crate) struct Fixture {
     store: Arc<MemoryStore>,
     /// The submodules that were filled last.
     pub(crate) filling: Mutex<Filling>,
+    /// What is told about the home of the workspace that was built last.
+    pub(crate) lost_home: Mutex<Option<NotKept>>,
 }
 
 /// A tree before a turn.
@@ -138,6 +140,7 @@ pub(crate) async fn fixture(setup: &str) -> Fixture {
         signals,
         store,
         filling: Mutex::default(),
+        lost_home: Mutex::default(),
         dir,
     };
     git_in(fixture.dir.path(), &["init", "--quiet", "--bare", "--initial-branch=main", "origin.git"]);
@@ -178,7 +181,7 @@ impl Fixture {
         for (file, text) in files {
             write(&home.join(file), text);
         }
-        self.sandbox.workspace.save_session(&self.blobs, "home").await.unwrap();
+        assert_eq!(self.sandbox.workspace.save_session(&self.blobs, "home").await.unwrap(), None);
     }
 
     /// Returns the path of the prepared home, which new workspaces get if it exists.
@@ -222,9 +225,10 @@ impl Fixture {
         let prepared = self.prepared_home();
         let prepared = prepared.exists().then_some(&*prepared);
         let session = Session { blobs: &self.blobs, archive: has_home.then_some("home"), prepared };
-        let Prepared { submodules, mut not_fetched } = preparation.prepare(&turn(head), &session).await?;
+        let Prepared { submodules, mut not_fetched, lost_home } = preparation.prepare(&turn(head), &session).await?;
         not_fetched.extend(submodules.not_fetched.iter().cloned());
         *self.filling.lock().unwrap() = submodules;
+        *self.lost_home.lock().unwrap() = lost_home;
         Ok(not_fetched)
     }
 

@@ -22,6 +22,7 @@ pub(crate) mod remove;
 pub(crate) mod scan;
 pub(crate) mod session;
 pub(crate) mod state;
+pub(crate) mod unpack;
 mod upstream;
 
 use std::io;

@@ -118,6 +118,8 @@ pub enum EventData {
     /// The working tree of the turn lacks something that the repository or an earlier turn has.
     /// (`checkout.incomplete`)
     CheckoutIncomplete(CheckoutIncomplete),
+    /// The agent's home was not stored after the turn. (`home.not_stored`)
+    HomeNotStored(HomeNotStored),
     /// A line of the agent's output was not a message of the protocol. (`agent.line_dropped`)
     AgentLineDropped(AgentLineDropped),
     /// The agent called a model through the service. (`agent.model_call`)
@@ -168,6 +170,7 @@ impl EventData {
             "agent.continued" => typed(data, Self::AgentContinued),
             "changes.left_out" => typed(data, Self::ChangesLeftOut),
             "checkout.incomplete" => typed(data, Self::CheckoutIncomplete),
+            "home.not_stored" => typed(data, Self::HomeNotStored),
             "agent.line_dropped" => typed(data, Self::AgentLineDropped),
             "agent.model_call" => typed(data, Self::AgentModelCall),
             "model.denied" => typed(data, Self::ModelDenied),

@@ -157,6 +157,8 @@ open_enum! {
         Base = "base",
         /// The work of a turn that the agent had ended in an earlier attempt.
         Turn = "turn",
+        /// The agent's home of earlier turns.
+        Home = "home",
     }
 }
 
@@ -173,6 +175,19 @@ pub struct Missing {
     pub reason: String,
     /// The reason and the remedy, for people.
     pub detail: String,
+}
+
+/// The agent's home was not stored after the turn, so a rebuilt workspace will not have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct HomeNotStored {
+    /// The stable name of the reason.
+    pub reason: Option<String>,
+    /// The reason and the remedy, for people.
+    pub detail: Option<String>,
+    /// True if data was truncated.
+    pub cut: Option<bool>,
 }
 
 /// A line of the agent's output was not a message of the protocol.

@@ -305,6 +305,8 @@ pub enum TranscriptKind {
     LeftOut,
     /// The working tree does not have everything that the repository or an earlier turn has.
     CheckoutIncomplete,
+    /// The agent's home was not stored after the turn.
+    HomeNotStored,
 }
 
 /// The prefix of the types of log entries about an agent's texts and actions.
@@ -330,6 +332,7 @@ impl TranscriptKind {
             Self::Continued => "agent.continued",
             Self::LeftOut => "changes.left_out",
             Self::CheckoutIncomplete => "checkout.incomplete",
+            Self::HomeNotStored => "home.not_stored",
         }
     }
 }

@@ -104,6 +104,7 @@ fn incomplete(data: &Value) -> Line {
     }
     parts.extend((of("base") > 0).then(|| "base branch not shown".to_owned()));
     parts.extend((of("turn") > 0).then(|| "work of an earlier attempt lost".to_owned()));
+    parts.extend((of("home") > 0).then(|| "home not restored".to_owned()));
     let more = data["more"].as_u64().filter(|more| *more > 0);
     parts.extend(more.map(|more| format!("{more} more entries")));
     let detail = entries.first().and_then(|one| one["detail"].as_str()).unwrap_or_default().trim_end_matches('.');
@@ -127,6 +128,10 @@ pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
         }
         "changes.left_out" => left_out(data),
         "checkout.incomplete" => incomplete(data),
+        "home.not_stored" => {
+            let text = format!("The agent's home was not stored. {}", text("detail"));
+            Line::new("warning", Tone::Warning, text)
+        }
         "agent.model_call" => {
             let failure = data["failure"].as_str()?;
             Line::new("model", Tone::Warning, format!("A model call failed: {failure}"))

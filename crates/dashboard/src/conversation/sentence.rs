@@ -11,7 +11,7 @@ use super::{Plan, Tool};
 use crate::words;
 
 /// The known types of events, sorted.
-pub(crate) const TYPES: [&str; 36] = [
+pub(crate) const TYPES: [&str; 37] = [
     "agent.continued",
     "agent.line_dropped",
     "agent.message",
@@ -27,6 +27,7 @@ pub(crate) const TYPES: [&str; 36] = [
     "commit.pushed",
     "egress.allowed",
     "egress.denied",
+    "home.not_stored",
     "job.archived",
     "job.completed",
     "job.created",
@@ -242,6 +243,11 @@ mod tests {
                 ], "more": 2}),
                 "2 files incomplete, base branch not shown, 2 more entries (It is gone): origin/main m.bin n.bin",
             ),
+            (
+                "checkout.incomplete",
+                json!({"entries": [{"path": "~", "kind": "home", "detail": "It is damaged."}]}),
+                "home not restored (It is damaged): ~",
+            ),
             ("checks.settled", json!({"sha": sha, "result": "passed"}), "The checks of 01234567 passed"),
             (
                 "checks.settled",
@@ -253,6 +259,11 @@ mod tests {
             ("commit.pushed", json!({"commits": [sha, "b"]}), "Pushed 01234567 b"),
             ("egress.allowed", json!({"destination": "a.example:443"}), "Connected to a.example:443"),
             ("egress.denied", json!({"destination": "a.example:443"}), "Connection blocked a.example:443"),
+            (
+                "home.not_stored",
+                json!({"reason": "too_large", "detail": "It is too large."}),
+                "The agent's home was not stored. It is too large.",
+            ),
             ("job.archived", json!({}), "Archived"),
             ("job.completed", json!({}), "The job completed"),
             ("job.created", json!({"title": "Fix it"}), "The job was created: Fix it"),

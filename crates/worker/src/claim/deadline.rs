@@ -23,6 +23,9 @@ pub(crate) const END_OF_TURN: Duration = Duration::from_secs(60);
 /// The time limit for archiving a home of the maximum size.
 pub(crate) const ARCHIVE: Duration = Duration::from_secs(120);
 
+/// The time limit for unpacking a home of the maximum size. Creating a file takes about twice as long as reading it.
+pub(crate) const UNPACK: Duration = Duration::from_secs(240);
+
 /// The time limit for storing an archive or a bundle.
 pub(crate) const STORE: Duration = Duration::from_secs(300);
 

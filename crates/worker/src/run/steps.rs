@@ -54,7 +54,7 @@ use crate::turn::{stop, turn};
 use crate::workspace::checkout::Checkout;
 use crate::workspace::listing::Listing;
 use crate::workspace::scan::{TreeScan, scan};
-use crate::workspace::session::Session;
+use crate::workspace::session::{NotKept, Session};
 use crate::workspace::state::{TreeState, digest};
 use crate::workspace::{Workspace, home_archive};
 
@@ -346,7 +346,11 @@ impl Steps for HostSteps<'_> {
         if !knows_left_out {
             tree.has_stored_left_out |= workspace.carry_left_out(&self.session(), &archive).await?;
         }
-        workspace.save_session(blobs, &archive).await?;
+        if let Some(NotKept { reason, cause }) = workspace.save_session(blobs, &archive).await? {
+            let (kind, data) = (TranscriptKind::HomeNotStored, checkout::home_not_stored(reason, &cause));
+            let at = self.assignment.reporter.now();
+            self.assignment.reporter.transcript(vec![TranscriptEntry { kind, data, at }]).await?;
+        }
         let stored = bundle::store(blobs, &self.mirror, &workspace.scratch, job, &head);
         let bundle = deadline::storing("storing the commits", stored).await?;
         let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
@@ -556,7 +560,8 @@ impl HostSteps<'_> {
         if let Some(agent) = self.idle.lock().await.take() {
             agent.end().await;
         }
-        let Prepared { submodules: filling, mut not_fetched } = self.preparation().prepare(begun, session).await?;
+        let prepared = self.preparation().prepare(begun, session).await?;
+        let Prepared { submodules: filling, mut not_fetched, lost_home } = prepared;
         missing.extend(self.skipped(&filling.skipped));
         not_fetched.extend(filling.not_fetched);
         missing.extend(not_fetched.iter().map(NotFetched::missing));
@@ -574,6 +579,7 @@ impl HostSteps<'_> {
         }
         missing.extend(restored.missing);
         missing.extend(self.unfinished_before().await?);
+        missing.extend(lost_home.map(|lost| Missing::home(lost.reason, &lost.cause)));
         // A setup command may have marked files as local.
         let has_setup = self.assignment.project.settings.setup.is_some();
         let state = TreeState {

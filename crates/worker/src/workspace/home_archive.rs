@@ -26,8 +26,11 @@ pub(crate) const SESSIONS: &str = "sessions";
 /// The maximum size of a home in bytes, before compression.
 pub(crate) const HOME_BYTES: u64 = 2 << 30;
 
+/// The maximum number of files, links and folders in a home. Creating them takes about a minute on a slow disk.
+pub(crate) const HOME_ENTRIES: u64 = 1_000_000;
+
 /// The maximum depth of folders in a home. All folders on the path to an entry are held open.
-const DEPTH: usize = 128;
+pub(super) const DEPTH: usize = 128;
 
 /// The end of the keys of archives.
 const END: &str = ".tar.gz";
@@ -44,15 +47,54 @@ pub fn left_out_key(archive: &str) -> String {
     format!("{}-left-out{END}", archive.strip_suffix(END).unwrap_or(archive))
 }
 
-/// Writes `home` to the file `archive`, with at most `limit` bytes before compression. Returns
-/// [`ErrorKind::FileTooLarge`] if the home has more, and [`ErrorKind::TimedOut`] if writing lasts until after
-/// `deadline`.
+/// The reason why a home is not stored or restored: it has more of something than is allowed. It is the inner error of
+/// an error of the kind [`ErrorKind::FileTooLarge`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Excess {
+    /// Bytes before compression, including names and attributes.
+    #[error("it has more than {0} bytes")]
+    Bytes(u64),
+    /// Files, links and folders.
+    #[error("it has more than {0} files, links and folders")]
+    Entries(u64),
+    /// Levels of folders.
+    #[error("it has more than {0} levels of folders")]
+    Depth(usize),
+}
+
+impl From<Excess> for io::Error {
+    fn from(excess: Excess) -> Self {
+        Self::new(ErrorKind::FileTooLarge, excess)
+    }
+}
+
+/// The limits for storing or restoring a home.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HomeLimits {
+    /// The bytes before compression.
+    pub(crate) bytes: u64,
+    /// The files, links and folders.
+    pub(crate) entries: u64,
+}
+
+impl HomeLimits {
+    /// The limits for the homes of jobs.
+    pub(crate) const OF_JOBS: Self = Self { bytes: HOME_BYTES, entries: HOME_ENTRIES };
+
+    /// Returns the limits with this number of bytes.
+    pub(crate) const fn bytes(bytes: u64) -> Self {
+        Self { bytes, ..Self::OF_JOBS }
+    }
+}
+
+/// Writes `home` to the file `archive`. Returns [`ErrorKind::FileTooLarge`] if the home exceeds the limits, and
+/// [`ErrorKind::TimedOut`] if writing lasts until after `deadline`.
 ///
 /// The agent is paused, but processes that have left its process group may still run. A file that changes meanwhile is
 /// stored with the length that it had when it was opened; a file that disappears or cannot be read is left out. Entries
 /// are opened relative to their open folder and never by path, so a link that replaces a folder is not followed.
-pub(crate) fn save(home: &Path, archive: &Path, limit: u64, deadline: Instant) -> io::Result<()> {
-    let mut builder = begin(archive, limit, deadline)?;
+pub(crate) fn save(home: &Path, archive: &Path, limits: HomeLimits, deadline: Instant) -> io::Result<()> {
+    let mut builder = begin(archive, limits, deadline)?;
     add_folder(&mut builder, openat(CWD, home, FOLDER, Mode::empty())?, Path::new("."), 0)?;
     finish(builder)
 }
@@ -61,9 +103,9 @@ pub(crate) fn save(home: &Path, archive: &Path, limit: u64, deadline: Instant) -
 pub(super) type Builder = tar::Builder<Timed<Limited<GzEncoder<File>>>>;
 
 /// Begins to write the file `archive`, as [`save`] does.
-pub(super) fn begin(archive: &Path, limit: u64, deadline: Instant) -> io::Result<Builder> {
-    let inner = Limited { inner: GzEncoder::new(File::create(archive)?, Compression::fast()), left: limit };
-    Ok(tar::Builder::new(Timed { inner, deadline }))
+pub(super) fn begin(archive: &Path, limits: HomeLimits, deadline: Instant) -> io::Result<Builder> {
+    let inner = Limited::new(GzEncoder::new(File::create(archive)?, Compression::fast()), limits.bytes);
+    Ok(tar::Builder::new(Timed { inner, deadline, entries: Entries::new(limits.entries) }))
 }
 
 /// Completes an archive.
@@ -74,7 +116,7 @@ pub(super) fn finish(builder: Builder) -> io::Result<()> {
 
 /// Opens an archive whose content has at most `limit` bytes.
 pub(super) fn open(archive: &Path, limit: u64) -> io::Result<tar::Archive<Limited<GzDecoder<File>>>> {
-    Ok(tar::Archive::new(Limited { inner: GzDecoder::new(File::open(archive)?), left: limit }))
+    Ok(tar::Archive::new(Limited::new(GzDecoder::new(File::open(archive)?), limit)))
 }
 
 const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
@@ -83,7 +125,7 @@ const FOLDER: OFlags = FILE.union(OFlags::DIRECTORY);
 /// Adds a folder with everything in it. Returns whether everything with content could be read.
 pub(super) fn add_folder(builder: &mut Builder, folder: OwnedFd, name: &Path, depth: usize) -> io::Result<bool> {
     if depth > DEPTH {
-        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("a home has more than {DEPTH} levels of folders")));
+        return Err(Excess::Depth(DEPTH).into());
     }
     let folder = File::from(folder);
     builder.append_data(&mut header(&folder)?, name, io::empty())?;
@@ -108,6 +150,7 @@ pub(super) fn add(
     name: &Path,
     depth: usize,
 ) -> io::Result<bool> {
+    builder.get_mut().entries.count()?;
     match Found::at(folder, entry) {
         Ok(Found::Folder(inner)) => return add_folder(builder, inner, name, depth + 1),
         Ok(Found::File(file)) => {
@@ -167,27 +210,61 @@ impl Found {
 /// A writer or reader that fails after a number of bytes.
 pub(super) struct Limited<W> {
     inner: W,
+    limit: u64,
     left: u64,
 }
 
 impl<T> Limited<T> {
+    const fn new(inner: T, limit: u64) -> Self {
+        Self { inner, limit, left: limit }
+    }
+
     fn count(&mut self, bytes: usize) -> io::Result<usize> {
-        self.left = self.left.checked_sub(bytes as u64).ok_or(ErrorKind::FileTooLarge)?;
+        self.left = self.left.checked_sub(bytes as u64).ok_or(Excess::Bytes(self.limit))?;
         Ok(bytes)
     }
 }
 
-/// A writer that fails after a deadline.
+/// A count of entries that fails after a maximum.
+struct Entries {
+    limit: u64,
+    left: u64,
+}
+
+impl Entries {
+    const fn new(limit: u64) -> Self {
+        Self { limit, left: limit }
+    }
+
+    fn count(&mut self) -> io::Result<()> {
+        self.left = self.left.checked_sub(1).ok_or(Excess::Entries(self.limit))?;
+        Ok(())
+    }
+}
+
+/// A writer or reader that fails after a deadline.
 pub(super) struct Timed<W> {
     inner: W,
     deadline: Instant,
+    entries: Entries,
+}
+
+impl<W> Timed<W> {
+    fn check(&self) -> io::Result<()> {
+        if Instant::now() > self.deadline { Err(ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+}
+
+impl<R: Read> Read for Timed<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.check()?;
+        self.inner.read(bytes)
+    }
 }
 
 impl<W: Write> Write for Timed<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if Instant::now() > self.deadline {
-            return Err(ErrorKind::TimedOut.into());
-        }
+        self.check()?;
         self.inner.write(bytes)
     }
 
@@ -214,20 +291,50 @@ impl<W: Write> Write for Limited<W> {
     }
 }
 
-/// Creates the folder `home` with the content of `archive`, which must have at most `limit` bytes. Without an archive,
-/// the folder is empty.
-pub(crate) fn restore(home: &Path, archive: Option<&Path>, limit: u64) -> io::Result<()> {
-    std::fs::create_dir_all(home)?;
-    match archive {
-        // `unpack` refuses entries that would leave the folder.
-        Some(archive) => open(archive, limit)?.unpack(home),
-        None => Ok(()),
+/// A writer to files that stays within what is left of the limits.
+pub(super) struct Written {
+    limit: u64,
+    left: u64,
+    deadline: Instant,
+    entries: Entries,
+}
+
+impl Written {
+    pub(super) const fn new(limits: HomeLimits, deadline: Instant) -> Self {
+        Self { limit: limits.bytes, left: limits.bytes, deadline, entries: Entries::new(limits.entries) }
     }
+
+    /// Counts an entry.
+    pub(super) fn count(&mut self) -> io::Result<()> {
+        self.entries.count()
+    }
+
+    /// Copies everything from a reader to a file. Bytes that the archive does not have, such as those of a hole, count
+    /// too.
+    pub(super) fn copy(&mut self, from: &mut impl Read, to: &mut File) -> io::Result<()> {
+        let inner = Limited { inner: to, limit: self.limit, left: self.left };
+        let mut writer = Timed { inner, deadline: self.deadline, entries: Entries::new(0) };
+        io::copy(from, &mut writer)?;
+        self.left = writer.inner.left;
+        Ok(())
+    }
+}
+
+/// Opens an archive whose content has at most as many bytes as the limits, to be read until the deadline.
+pub(super) fn open_until(
+    archive: &Path,
+    limits: HomeLimits,
+    deadline: Instant,
+) -> io::Result<tar::Archive<Timed<Limited<GzDecoder<File>>>>> {
+    let inner = Limited::new(GzDecoder::new(File::open(archive)?), limits.bytes);
+    Ok(tar::Archive::new(Timed { inner, deadline, entries: Entries::new(limits.entries) }))
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
+
+    use crate::workspace::unpack::restore;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -243,7 +350,8 @@ mod tests {
 
     fn restored(back: &Path, archive: &Path) {
         let _ = std::fs::remove_dir_all(back);
-        restore(back, Some(archive), HOME_BYTES).unwrap();
+        std::fs::create_dir(back).unwrap();
+        restore(back, archive, HomeLimits::OF_JOBS, later()).unwrap();
     }
 
     fn later() -> Instant {
@@ -256,7 +364,7 @@ mod tests {
         let (home, archive) = (dir.path().join("home"), dir.path().join("archive"));
         std::fs::create_dir(&home).unwrap();
         let over = Instant::now() - std::time::Duration::from_millis(1);
-        assert_eq!(save(&home, &archive, HOME_BYTES, over).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(save(&home, &archive, HomeLimits::OF_JOBS, over).unwrap_err().kind(), ErrorKind::TimedOut);
     }
 
     #[test]
@@ -267,7 +375,7 @@ mod tests {
         std::fs::write(home.join("deep/file"), "text").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", home.join("link")).unwrap();
         let _socket = UnixListener::bind(home.join("socket")).unwrap();
-        save(&home, &archive, HOME_BYTES, later()).unwrap();
+        save(&home, &archive, HomeLimits::OF_JOBS, later()).unwrap();
         restored(&back, &archive);
         assert_eq!(std::fs::read_to_string(back.join("deep/file")).unwrap(), "text");
         assert_eq!(std::fs::read_link(back.join("link")).unwrap(), Path::new("/etc/passwd"));
@@ -293,7 +401,7 @@ mod tests {
             });
             let _over = SetOnDrop(&over);
             for _ in 0..20 {
-                save(&home, &archive, HOME_BYTES, later()).unwrap();
+                save(&home, &archive, HomeLimits::OF_JOBS, later()).unwrap();
                 restored(&back, &archive);
                 assert_eq!(std::fs::read_to_string(back.join("after")).unwrap(), "text");
             }
@@ -320,7 +428,7 @@ mod tests {
             });
             let _over = SetOnDrop(&over);
             for _ in 0..200 {
-                save(&home, &archive, HOME_BYTES, later()).unwrap();
+                save(&home, &archive, HomeLimits::OF_JOBS, later()).unwrap();
                 restored(&back, &archive);
                 for name in ["folder", "link"] {
                     let path = back.join(name);
@@ -339,19 +447,25 @@ mod tests {
         std::fs::create_dir(&home).unwrap();
         // The file is sparse and uses no space on the disk.
         File::create(home.join("large")).unwrap().set_len(1 << 40).unwrap();
-        assert_eq!(save(&home, &archive, 1 << 20, later()).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        let excess = |bytes, entries| {
+            let error = save(&home, &archive, HomeLimits { bytes, entries }, later()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+            *error.get_ref().unwrap().downcast_ref::<Excess>().unwrap()
+        };
+        assert_eq!(excess(1 << 20, 1000), Excess::Bytes(1 << 20));
         std::fs::remove_file(home.join("large")).unwrap();
         for number in 0..100 {
             std::fs::write(home.join(number.to_string()), "").unwrap();
         }
-        assert_eq!(
-            save(&home, &archive, 50 * 512, later()).unwrap_err().kind(),
-            ErrorKind::FileTooLarge,
-            "names count too"
-        );
-        save(&home, &archive, 1 << 20, later()).unwrap();
-        assert!(restore(&back, Some(&archive), 50 * 512).is_err());
+        assert_eq!(excess(50 * 512, 1000), Excess::Bytes(50 * 512), "names count too");
+        assert_eq!(excess(1 << 20, 99), Excess::Entries(99));
+        save(&home, &archive, HomeLimits { bytes: 1 << 20, entries: 100 }, later()).unwrap();
+        std::fs::create_dir(&back).unwrap();
+        let small = |bytes, entries| restore(&back, &archive, HomeLimits { bytes, entries }, later()).unwrap_err();
+        for (bytes, entries) in [(50 * 512, 1000), (1 << 20, 99)] {
+            assert_eq!(small(bytes, entries).kind(), ErrorKind::FileTooLarge, "{bytes} {entries}");
+        }
         std::fs::create_dir_all(home.join(vec!["a"; DEPTH + 1].join("/"))).unwrap();
-        assert_eq!(save(&home, &archive, 1 << 20, later()).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        assert_eq!(excess(1 << 20, 1000), Excess::Depth(DEPTH));
     }
 }

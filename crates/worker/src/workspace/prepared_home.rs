@@ -13,7 +13,7 @@ use std::time::Instant;
 use journeyman_core::agent::AgentSpec;
 use journeyman_core::idempotency::Fingerprint;
 
-use super::home_archive;
+use super::home_archive::{self, HomeLimits};
 use crate::claim::deadline;
 
 /// The folder of prepared homes in the data directory. Sandboxes cannot read it.
@@ -69,13 +69,14 @@ pub(crate) fn store(home: &Path, id: &str, archive: &Path, limit: u64) -> io::Re
     std::fs::create_dir_all(folder)?;
     std::fs::set_permissions(folder, Permissions::from_mode(0o700))?;
     let draft = folder.join(format!("{id}.{}.draft", std::process::id()));
-    let stored = home_archive::save(home, &draft, limit, Instant::now() + deadline::ARCHIVE).and_then(|()| {
-        let size = size_of(&draft, limit)?;
-        std::fs::File::open(&draft)?.sync_all()?;
-        std::fs::rename(&draft, archive)?;
-        std::fs::File::open(folder)?.sync_all()?;
-        Ok(size)
-    });
+    let stored = home_archive::save(home, &draft, HomeLimits::bytes(limit), Instant::now() + deadline::ARCHIVE)
+        .and_then(|()| {
+            let size = size_of(&draft, limit)?;
+            std::fs::File::open(&draft)?.sync_all()?;
+            std::fs::rename(&draft, archive)?;
+            std::fs::File::open(folder)?.sync_all()?;
+            Ok(size)
+        });
     match stored {
         Ok(_) => remove_others(folder, id, archive)?,
         Err(_) => std::fs::remove_file(&draft).or_else(is_missing)?,

@@ -64,7 +64,7 @@ struct EventsPage<'a> {
     rows: Vec<Row>,
     /// The chosen type; empty for all.
     kind: String,
-    kinds: [&'static str; 36],
+    kinds: [&'static str; 37],
     last: u64,
     /// The numbers of the first and the last event that were read for the page.
     read: (u64, u64),

@@ -247,17 +247,24 @@ fn kinds() -> Vec<Kind> {
             "checkout.incomplete",
             "The working tree of the turn lacks something that the repository or an earlier turn has: the content of a \
              file in Git LFS, a file that was left out of an earlier commit, a submodule, the newest commit of the \
-             branch that the work is merged into, or the work of a turn that was lost before it was recorded.",
+             branch that the work is merged into, the work of a turn that was lost before it was recorded, or the agent's \
+             home of earlier turns.",
             truncatable(json!({
                 "entries": { "type": "array", "items": {
                     "type": "object", "required": ["path", "kind", "reason", "detail"],
                     "properties": {
-                        "path": text(), "kind": { "type": "string", "enum": ["file", "submodule", "base", "turn"] },
+                        "path": text(), "kind": { "type": "string", "enum": ["file", "submodule", "base", "turn", "home"] },
                         "reason": text(), "detail": text(),
                     },
                 } },
                 "more": number(),
             })),
+            &[],
+        ),
+        kind(
+            "home.not_stored",
+            "The agent's home was not stored after the turn, so a rebuilt workspace will not have it.",
+            truncatable(json!({ "reason": text(), "detail": text() })),
             &[],
         ),
         kind(

@@ -49,6 +49,7 @@ impl Transcript {
             "agent.continued" => fact(format!("the turn was cut short ({}) and is continued", text("cause"))),
             "changes.left_out" => told(data, "not published").into_iter().map(|line| paint.warn(&line)).collect(),
             "checkout.incomplete" => incomplete(data).into_iter().map(|line| paint.warn(&line)).collect(),
+            "home.not_stored" => vec![paint.warn(&format!("* the agent's home was not stored. {}", text("detail")))],
             "agent.tool_call" => self.tool_call(data),
             "permission.answered" if data["granted"] == true => fact(format!("permission allowed: {}", text("title"))),
             "permission.answered" => bad(format!("permission refused: {}", text("title"))),
@@ -159,6 +160,7 @@ fn incomplete(data: &Value) -> Vec<String> {
             Some("submodule") => "submodule not filled",
             Some("base") => "base branch not shown",
             Some("turn") => "work of an earlier attempt lost",
+            Some("home") => "the agent's home not restored",
             _ => "file incomplete",
         };
         format!("* {what}: {}. {}", text(one, "path"), text(one, "detail"))
@@ -260,6 +262,16 @@ mod tests {
                     "* base branch not shown: origin/main. There is none.",
                     "* the checkout is incomplete: 2 more entries",
                 ],
+            ),
+            (
+                "checkout.incomplete",
+                json!({"entries": [{"path": "~", "kind": "home", "reason": "damaged", "detail": "It is damaged."}]}),
+                vec!["* the agent's home not restored: ~. It is damaged."],
+            ),
+            (
+                "home.not_stored",
+                json!({"reason": "too_large", "detail": "It is too large."}),
+                vec!["* the agent's home was not stored. It is too large."],
             ),
             ("model.denied", json!({"reason": "no"}), vec!["* model call refused: no"]),
             ("agent.session", json!({"opened": "new"}), Vec::new()),

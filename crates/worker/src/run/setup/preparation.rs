@@ -26,7 +26,7 @@ use crate::submodules::fill::{Filler, Filling};
 use crate::submodules::sources::Sources;
 use crate::workspace::checkout::Checkout;
 use crate::workspace::prebuilt::PrebuiltTrees;
-use crate::workspace::session::Session;
+use crate::workspace::session::{NotKept, Session};
 
 /// Environment variables by name.
 type Environment = BTreeMap<String, String>;
@@ -57,6 +57,8 @@ pub(crate) struct Prepared {
     pub(crate) submodules: Filling,
     /// The files in Git LFS that are pointers, because their content was not fetched.
     pub(crate) not_fetched: Vec<NotFetched>,
+    /// What is told if the agent's home of earlier turns is lost.
+    pub(crate) lost_home: Option<NotKept>,
 }
 
 impl Preparation<'_> {
@@ -92,7 +94,7 @@ impl Preparation<'_> {
             }
         }
         if session.has_home() {
-            self.sandbox.workspace.restore_session(session).await?;
+            prepared.lost_home = self.sandbox.workspace.restore_session(session).await?;
             self.sandbox.adopt_folders().await?;
         }
         Ok(prepared)
@@ -113,7 +115,7 @@ impl Preparation<'_> {
 
     async fn build(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<Prepared, RunError> {
         let (disk_bytes, workspace) = (self.project.settings.limits.disk_bytes(), &self.sandbox.workspace);
-        workspace.build(self.mirror, self.prebuilt, turn, session, disk_bytes).await?;
+        workspace.build(self.mirror, self.prebuilt, turn, disk_bytes).await?;
         self.sandbox.adopt_folders().await?;
         let Self { sandbox, base: environment, signals, mirror, .. } = self;
         let limits = &self.project.settings.limits;
@@ -122,11 +124,12 @@ impl Preparation<'_> {
             Some(lfs) => lfs.fill(&workspace.tree, &turn.head).await?,
             None => Filled::default(),
         };
+        let lost_home = workspace.restore_home(session).await?;
         if !files.is_empty() || !not_fetched.is_empty() {
             LfsFilling::complete(workspace, &files).await?;
         }
         let submodules = self.filler().fill(self.mirror, &turn.head, &SubmoduleState::default()).await?;
-        Ok(Prepared { submodules, not_fetched })
+        Ok(Prepared { submodules, not_fetched, lost_home })
     }
 
     async fn set_up(&self) -> Result<(), RunError> {

@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, Dir, FileType, statat};
 use super::extract::{FORMAT, FORMAT_FILE, LEFT_OUT, MARKED, REMOVED, SUBMODULES, TREE};
 use super::{Extent, HeldBack};
 use crate::workspace::beneath::{open_beneath, open_folder, parent_beneath};
-use crate::workspace::home_archive::{Builder, add, add_folder, begin, finish};
+use crate::workspace::home_archive::{Builder, HomeLimits, add, add_folder, begin, finish};
 
 /// The size of an entry of an archive without its content, in bytes. Long paths use more.
 const ENTRY: u64 = 2048;
@@ -53,7 +53,7 @@ pub(super) fn save(
     if sized.is_empty() {
         return Ok(None);
     }
-    let mut builder = begin(archive, limit, deadline)?;
+    let mut builder = begin(archive, HomeLimits::bytes(limit), deadline)?;
     write(&mut builder, FORMAT_FILE, format!("{FORMAT}{head}\n").as_bytes())?;
     let (mut kept, mut stored, mut removed, mut marked, mut submodules) =
         (BTreeSet::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());

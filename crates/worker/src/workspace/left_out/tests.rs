@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::place::Placed;
 use super::*;
+use crate::workspace::home_archive::{self, HomeLimits};
 
 const HEAD: &str = "0123456789012345678901234567890123456789";
 
@@ -56,7 +57,7 @@ impl Case {
     /// Writes an archive with these entries: their names, types and content, or the target of a link.
     fn archive(&self, entries: &[(&str, tar::EntryType, &str)]) {
         let end = Instant::now() + journeyman_testkit::PATIENCE;
-        let mut builder = crate::workspace::home_archive::begin(&self.path("archive"), 1 << 20, end).unwrap();
+        let mut builder = home_archive::begin(&self.path("archive"), HomeLimits::bytes(1 << 20), end).unwrap();
         let format = format!("{}{HEAD}\n", extract::FORMAT);
         for (name, kind, text) in [("format", tar::EntryType::Regular, format.as_str())].iter().chain(entries) {
             let mut header = tar::Header::new_gnu();
@@ -72,7 +73,7 @@ impl Case {
             header.set_cksum();
             builder.append(&header, if is_file { text.as_bytes() } else { &[] }).unwrap();
         }
-        crate::workspace::home_archive::finish(builder).unwrap();
+        home_archive::finish(builder).unwrap();
     }
 }
 
