@@ -15,7 +15,7 @@ enum Value {
     Sample(&'static str),
 }
 
-const VALUES: [(&str, Value); 69] = [
+const VALUES: [(&str, Value); 70] = [
     ("role", IsDefault(r#"["api", "worker"]"#)),
     ("data-dir", Sample(r#""/var/lib/journeyman""#)),
     ("database-url", Sample(r#""postgres://journeyman:PASSWORD@db.example.com/journeyman?sslmode=verify-full""#)),
