@@ -60,8 +60,9 @@ pub use store::{
     DutyStore, FeedStore, GONE, Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras,
     JobFilter, JobOverview, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore,
     PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectJobs, ProjectStore, PullCounts, PullCursor, PullFilter,
-    PullIndex, PullStore, RECENT_EVENTS, RateCharge, Reservation, ReserveError, Retention, SessionsToEnd,
-    SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery,
-    TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    PullIndex, PullStore, RECENT_EVENTS, RateCharge, Resealed, Reservation, ReserveError, Retention, SealedCensus,
+    SealedCounts, SealedKind, SealedPage, SealedRow, SealedStore, SessionsToEnd, SlackEventFilter, SlackStore,
+    SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery, TemplateStore, TrustStore, UNREADABLE_ROWS,
+    UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 pub use webhooks::WebhookSender;

@@ -37,7 +37,7 @@ use journeyman_repository::Mirrors;
 use journeyman_repository::base_comparison::MirrorComparisons;
 use journeyman_repository::diff::MirrorDiffs;
 use journeyman_repository::signing::{Signer, SignerError};
-use journeyman_store::{MasterKey, PostgresStore, Schema, Sealer, SqliteStore};
+use journeyman_store::{MasterKey, MasterKeys, PostgresStore, Schema, Sealer, SqliteStore};
 use journeyman_worker::{ContainmentCheck, Host, Resources};
 use tokio_util::sync::CancellationToken;
 
@@ -85,17 +85,17 @@ pub(crate) struct App {
 /// Returns an error if the data directory, the master key or the database cannot be used.
 pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
     make_private_dir(&settings.data_dir)?;
-    let (key, ids) = (master_key(settings)?, Arc::new(Machine));
+    let (keys, ids) = (master_keys(settings)?, Arc::new(Machine));
     match &settings.database {
         Database::Sqlite(path) => {
             // SQLite creates its other files with the mode of this one.
             let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
             file.with_context(|| format!("the database {} cannot be opened", path.display()))?;
-            Ok(Arc::new(SqliteStore::open(path, key, ids)?))
+            Ok(Arc::new(SqliteStore::open(path, keys, ids)?))
         }
         Database::Postgres(url) => {
             let schema = if settings.auto_migrate { Schema::Migrate } else { Schema::Check };
-            let opened = PostgresStore::open(url, settings.database_connections, schema, key, ids).await;
+            let opened = PostgresStore::open(url, settings.database_connections, schema, keys, ids).await;
             Ok(Arc::new(opened.with_context(|| settings.database.to_string())?))
         }
     }
@@ -288,7 +288,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
     };
     let provider = settings.oidc.clone().map(|settings| Oidc::new(settings, Arc::new(Machine))).transpose()?;
     let provider = provider.map(|provider| Arc::new(provider) as Arc<dyn SignInProvider>);
-    let seal = Arc::new(Sealer::new(master_key(&settings)?, Arc::new(Machine)));
+    let seal = Arc::new(Sealer::new(master_keys(&settings)?, Arc::new(Machine)));
     let host = worker.as_ref().map(|worker: &WorkerParts| Arc::clone(&worker.host));
     let duties = Duties::new(Arc::clone(&store), cases.clone(), repositories, host, &settings);
     Ok(App {
@@ -513,6 +513,26 @@ pub(crate) fn master_key(settings: &Settings) -> anyhow::Result<MasterKey> {
     existing_master_key(settings)?.with_context(|| format!("the master key {} was removed", path.display()))
 }
 
+/// Returns the key that encrypts secrets, and all keys that decrypt them. Generates the first one if the default key file
+/// does not exist.
+pub(crate) fn master_keys(settings: &Settings) -> anyhow::Result<MasterKeys> {
+    Ok(MasterKeys::new(master_key(settings)?, other_master_keys(settings)?))
+}
+
+/// Returns the keys that only decrypt.
+pub(crate) fn other_master_keys(settings: &Settings) -> anyhow::Result<Vec<MasterKey>> {
+    let variable = "JOURNEYMAN_OTHER_MASTER_KEYS";
+    let texts = settings.other_master_keys.iter().flat_map(|texts| texts.split(','));
+    let texts = texts.filter(|text| !text.trim().is_empty());
+    let given = texts.map(|text| MasterKey::parse(text).context(variable));
+    let read = |path: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("other-master-key-files: {} cannot be read", path.display()))?;
+        private_key(path, &text)
+    };
+    settings.other_master_key_files.iter().map(read).chain(given).collect()
+}
+
 /// Returns the key that encrypts secrets; `None` if the default key file does not exist yet.
 pub(crate) fn existing_master_key(settings: &Settings) -> anyhow::Result<Option<MasterKey>> {
     if let Some(key) = &settings.master_key {
@@ -523,12 +543,16 @@ pub(crate) fn existing_master_key(settings: &Settings) -> anyhow::Result<Option<
         Err(error) if error.kind() == io::ErrorKind::NotFound && !settings.master_key_file_given => return Ok(None),
         read => read.with_context(|| format!("the master key {} cannot be read", path.display()))?,
     };
+    private_key(path, &text).map(Some)
+}
+
+/// Parses the text of a key file, which other users must not be able to read.
+fn private_key(path: &Path, text: &str) -> anyhow::Result<MasterKey> {
     let mode = std::fs::metadata(path)?.permissions().mode();
     if mode & 0o077 != 0 {
         bail!("other users can read the master key {0}; run: chmod 600 {0}", path.display());
     }
-    let key = MasterKey::parse(&text).with_context(|| format!("the master key {} is not valid", path.display()))?;
-    Ok(Some(key))
+    MasterKey::parse(text).with_context(|| format!("the master key {} is not valid", path.display()))
 }
 
 /// Creates a key file atomically. If another process creates the file at the same time, that file is kept.

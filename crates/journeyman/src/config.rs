@@ -91,6 +91,7 @@ fn located(
 /// password is replaced by `URL`.
 fn options(settings: &Layer) -> Vec<String> {
     let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let joined = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(",");
     let is_safe = |url: &str| !url.contains('@') && !url.contains("password");
     let database = settings.database_url.as_deref().map(|url| if is_safe(url) { url } else { "URL" }.to_owned());
     let named = [
@@ -98,6 +99,7 @@ fn options(settings: &Layer) -> Vec<String> {
         ("--data-dir", path(&settings.data_dir)),
         ("--database-url", database),
         ("--master-key-file", path(&settings.master_key_file)),
+        ("--other-master-key-files", settings.other_master_key_files.as_deref().map(joined)),
     ];
     named.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect()
 }
@@ -106,7 +108,11 @@ fn options(settings: &Layer) -> Vec<String> {
 /// key, or the keys of models. `PATH`, `HOME` and the variables of cloud providers still apply.
 pub(crate) fn isolated(flags: Layer) -> anyhow::Result<Settings> {
     let program = std::env::current_exe().context("the path of this program could not be determined")?;
-    let machine = environment::MachineEnvironment { master_key: None, ..environment::machine(&BTreeSet::new()) };
+    let machine = environment::MachineEnvironment {
+        master_key: None,
+        other_master_keys: None,
+        ..environment::machine(&BTreeSet::new())
+    };
     Settings::resolve(flags, Agents::new(), &ModelTables::default(), machine, &program)
 }
 

@@ -6,7 +6,7 @@ use journeyman_core::idempotency::{self, Claim, Remembered};
 use journeyman_core::ports::{Administered, AuditEntry, DecideAdmin, StoreError};
 use journeyman_core::time::{IdGen, Timestamp};
 
-use crate::vault::MasterKey;
+use crate::vault::MasterKeys;
 
 /// The tables of a store, inside a transaction that holds the lock of the subject.
 pub(crate) trait AdminTables {
@@ -52,8 +52,8 @@ pub(crate) fn administer<T: AdminTables>(
 pub(crate) enum Answers<'a> {
     /// Plain text, in a store that writes nothing to disk.
     Plain,
-    /// Encrypted with the master key.
-    Sealed { key: &'a MasterKey, ids: &'a dyn IdGen },
+    /// Encrypted with the current master key.
+    Sealed { keys: &'a MasterKeys, ids: &'a dyn IdGen },
 }
 
 impl Answers<'_> {
@@ -65,8 +65,8 @@ impl Answers<'_> {
         now: Timestamp,
     ) -> Result<Option<String>, AdminError> {
         let sealed = idempotency::check(claim, known, now).map_err(AdminRefusal::KeyReused)?;
-        let (Some(sealed), Self::Sealed { key, .. }) = (&sealed, self) else { return Ok(sealed) };
-        let opened = key.open_answer(&claim.stored_key(), sealed).map_err(|error| {
+        let (Some(sealed), Self::Sealed { keys, .. }) = (&sealed, self) else { return Ok(sealed) };
+        let opened = keys.open_answer(&claim.stored_key(), sealed).map_err(|error| {
             let row = claim.key.clone();
             StoreError::Corrupt { table: "idempotency_keys", row, detail: error.to_string() }
         })?;
@@ -77,7 +77,7 @@ impl Answers<'_> {
     pub(crate) fn seal(&self, once: &Once, now: Timestamp) -> Result<Remembered<String>, AdminError> {
         let answer = match self {
             Self::Plain => once.answer.clone(),
-            Self::Sealed { key, ids } => key
+            Self::Sealed { keys, ids } => keys
                 .seal_answer(&once.claim.stored_key(), &once.answer, *ids)
                 .map_err(|error| StoreError::Unavailable(error.to_string()))?,
         };

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use journeyman_core::job::Job;
-use journeyman_core::ports::StoreError;
+use journeyman_core::ports::{SealedCensus, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::postgres::PgError;
@@ -28,6 +28,8 @@ pub struct Exported {
     pub schema_version: i64,
     /// The files of the tables; empty for SQLite, whose backup is a single file.
     pub tables: Vec<ExportedTable>,
+    /// The IDs of the master keys that the database needs, the one that it requires at the start of a service first.
+    pub key_ids: Vec<String>,
 }
 
 /// A table in a backup of PostgreSQL.
@@ -68,6 +70,22 @@ const JOBS: &str = "SELECT jobs.id AS id, jobs.state AS state, projects.reposito
 
 /// Selects the sealed proof of the database's master key.
 const PROOF: &str = "SELECT value FROM meta WHERE name = 'master_key'";
+
+/// Returns the IDs of the master keys that a database needs.
+fn needed_keys(census: &SealedCensus) -> Vec<String> {
+    let of_values = census.counts.iter().flat_map(|(_, counts)| {
+        let current = (counts.current > 0).then_some(&census.current);
+        current.into_iter().chain(counts.others.keys())
+    });
+    let mut ids: Vec<String> = Vec::new();
+    // A database from before the proof of its key requires the key that is configured.
+    for id in std::iter::once(census.required.as_ref().unwrap_or(&census.current)).chain(of_values) {
+        if !ids.contains(id) {
+            ids.push(id.clone());
+        }
+    }
+    ids
+}
 
 /// An error from a backup or a restore.
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,7 @@ mod outbox;
 mod polls;
 mod projects;
 mod pulls;
+mod sealed;
 mod slack;
 mod spending;
 mod templates;

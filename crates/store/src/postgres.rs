@@ -29,6 +29,7 @@ mod projects;
 mod pulls;
 mod reach;
 mod rows;
+mod sealed;
 mod session;
 mod slack;
 mod spending;
@@ -62,10 +63,11 @@ pub(crate) use self::error::PgError;
 pub(crate) use self::migrate::newest as newest_migration;
 use self::news::{Messenger, News};
 use self::pipeline::{Call, call};
+pub(crate) use self::sealed::page_call;
 use self::session::Session;
 use crate::retention::Ends;
 use crate::spans::transaction;
-use crate::vault::{MasterKey, VaultError};
+use crate::vault::{MasterKeys, NONCE_BYTES, VaultError};
 
 /// A store in a PostgreSQL database.
 pub struct PostgresStore {
@@ -74,7 +76,7 @@ pub struct PostgresStore {
     batches: Batches,
     news: Arc<News>,
     _messenger: Messenger,
-    master_key: MasterKey,
+    master_keys: MasterKeys,
     ids: Arc<dyn IdGen>,
     recheck: Duration,
 }
@@ -156,7 +158,7 @@ impl PostgresStore {
         url: &str,
         connections: usize,
         schema: Schema,
-        master_key: MasterKey,
+        master_keys: impl Into<MasterKeys>,
         ids: Arc<dyn IdGen>,
     ) -> Result<Self, OpenError> {
         let connector = Connector::new(url)?;
@@ -168,13 +170,14 @@ impl PostgresStore {
             }
             Schema::Check => migrate::check(&*pool.get().await.map_err(PgError::from)?).await?,
         }
-        check_master_key(&pool, &master_key, &*ids).await?;
+        let master_keys = master_keys.into();
+        check_master_key(&pool, &master_keys, &*ids).await?;
         durability::warn(&pool).await?;
         enter_epoch(&pool, &epochs).await?;
         let news = News::new();
         let batches = Batches::start(&pool, &news, &epochs);
         let messenger = Messenger::start(&news, pool.clone(), connector);
-        Ok(Self { pool, epochs, batches, news, _messenger: messenger, master_key, ids, recheck: RECHECK })
+        Ok(Self { pool, epochs, batches, news, _messenger: messenger, master_keys, ids, recheck: RECHECK })
     }
 
     /// Sets the time after which a waiter wakes up without a notification; by default, 5 s.
@@ -280,14 +283,14 @@ async fn enter_epoch(pool: &Pool, epochs: &Epochs) -> Result<(), PgError> {
     entered
 }
 
-/// Checks that `key` is the master key of the installation. The first key that is used becomes the master key.
-async fn check_master_key(pool: &Pool, key: &MasterKey, ids: &dyn IdGen) -> Result<(), OpenError> {
-    let mut nonce = [0; 12];
+/// Checks that one of `keys` is the master key that the installation requires. The first key that is used becomes it.
+async fn check_master_key(pool: &Pool, keys: &MasterKeys, ids: &dyn IdGen) -> Result<(), OpenError> {
+    let mut nonce = [0; NONCE_BYTES];
     ids.fill(&mut nonce);
     let calls = [
         call!(
             "INSERT INTO meta (name, value) VALUES ('master_key', $1) ON CONFLICT (name) DO NOTHING",
-            key.proof(nonce)?
+            keys.proof(nonce)?
         ),
         call!("SELECT value FROM meta WHERE name = 'master_key'"),
     ];
@@ -296,7 +299,7 @@ async fn check_master_key(pool: &Pool, key: &MasterKey, ids: &dyn IdGen) -> Resu
     session.release();
     let proof = rows.iter().flatten().next().map(|row| row.try_get::<_, Vec<u8>>("value")).transpose();
     match proof.map_err(PgError::from)? {
-        Some(proof) if key.sealed_the_proof(&proof) => Ok(()),
+        Some(proof) if keys.sealed_the_proof(&proof) => Ok(()),
         _ => Err(VaultError::OtherKey.into()),
     }
 }

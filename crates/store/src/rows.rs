@@ -32,6 +32,8 @@ use journeyman_core::worker::WorkerReport;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::sealed::Stored;
+
 pub(crate) use hosts::{
     HostDocument, code_host, comment, comment_state, compared_pull, due_comparison, indexed_pull, poll,
     project_of_schedule, project_pulls, pull, pull_count, reviews_of_author,
@@ -205,6 +207,13 @@ pub(crate) fn remembered_job<R: Columns>(row: &R) -> Read<Remembered<Answer>, R>
     let at = At::new("idempotency_keys", row, &["project", "key"])?;
     let Remembered { fingerprint, at: time, .. } = remembered(row)?;
     Ok(Remembered { fingerprint, at: time, answer: at.json("record")? })
+}
+
+/// Reads an encrypted value from a page of [`sealed`](crate::sealed).
+pub(crate) fn sealed<R: Columns>(row: &R) -> Read<Stored, R> {
+    let at = At::new("encrypted values", row, &["owner", "name"])?;
+    let value = at.not_null("value", row.bytes("value")?)?;
+    Ok(Stored { owner: at.text("owner")?, name: at.text("name")?, value })
 }
 
 pub(crate) fn window<R: Columns>(row: &R) -> Read<Window, R> {

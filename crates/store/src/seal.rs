@@ -5,20 +5,20 @@ use std::sync::Arc;
 use journeyman_core::ports::{Seal, SealFailed};
 use journeyman_core::time::IdGen;
 
-use crate::vault::MasterKey;
+use crate::vault::MasterKeys;
 
-/// Encrypts texts that leave the server with the master key. The associated data has its own prefix, so that such a
+/// Encrypts texts that leave the server with the current master key, and decrypts them with each configured key. The associated data has its own prefix, so that such a
 /// text cannot be used in place of a stored secret.
 pub struct Sealer {
-    key: MasterKey,
+    keys: MasterKeys,
     ids: Arc<dyn IdGen>,
 }
 
 impl Sealer {
     /// Creates a sealer. `ids` generates the nonces.
     #[must_use]
-    pub fn new(key: MasterKey, ids: Arc<dyn IdGen>) -> Self {
-        Self { key, ids }
+    pub fn new(keys: impl Into<MasterKeys>, ids: Arc<dyn IdGen>) -> Self {
+        Self { keys: keys.into(), ids }
     }
 }
 
@@ -28,12 +28,12 @@ fn outside(context: &str) -> String {
 
 impl Seal for Sealer {
     fn seal(&self, context: &str, text: &str) -> Result<String, SealFailed> {
-        let sealed = self.key.seal_text(&outside(context), text, &*self.ids);
+        let sealed = self.keys.seal_text(&outside(context), text, &*self.ids);
         sealed.map_err(|error| SealFailed(error.to_string()))
     }
 
     fn open(&self, context: &str, sealed: &str) -> Option<String> {
-        self.key.open_text(&outside(context), sealed).ok()
+        self.keys.open_text(&outside(context), sealed).ok()
     }
 }
 
@@ -43,6 +43,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::vault::MasterKey;
 
     struct Fixed;
 

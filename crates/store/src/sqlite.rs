@@ -28,6 +28,7 @@ mod pulls;
 mod read;
 mod recover;
 mod rows;
+mod sealed;
 mod slack;
 mod spending;
 mod sweep;
@@ -56,9 +57,10 @@ pub(crate) use self::error::ReadError;
 use self::fault::Fault;
 pub(crate) use self::migrate::SCHEMA_VERSION;
 use self::read::Readers;
+pub(crate) use self::sealed::census;
 use self::write::Writer;
 use crate::retention::Ends;
-use crate::vault::{MasterKey, VaultError};
+use crate::vault::{MasterKeys, NONCE_BYTES, VaultError};
 use crate::wakeups::Wakeups;
 
 /// The maximum time for which a connection waits for a lock of another process, such as the command line.
@@ -85,7 +87,7 @@ pub struct SqliteStore {
     cache: Arc<JobCache>,
     fault: Arc<Fault>,
     wakeups: Arc<Wakeups>,
-    master_key: MasterKey,
+    master_keys: MasterKeys,
     ids: Arc<dyn IdGen>,
 }
 
@@ -185,9 +187,10 @@ impl SqliteStore {
     /// Opens or creates the database at `path`, and migrates its schema to the current version.
     ///
     /// # Errors
-    /// The file cannot be opened or is not a database; its schema is newer than this program; the master key does not
-    /// belong to it.
-    pub fn open(path: &Path, master_key: MasterKey, ids: Arc<dyn IdGen>) -> Result<Self, OpenError> {
+    /// The file cannot be opened or is not a database; its schema is newer than this program; no master key belongs
+    /// to it.
+    pub fn open(path: &Path, master_keys: impl Into<MasterKeys>, ids: Arc<dyn IdGen>) -> Result<Self, OpenError> {
+        let master_keys = master_keys.into();
         let failed = |source| OpenError::Database { path: path.to_owned(), source };
         let mut connection = Connection::open(path).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
@@ -208,21 +211,21 @@ impl SqliteStore {
         connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB).map_err(failed)?;
         keep_statements(&connection).map_err(failed)?;
         migrate::migrate(&mut connection, path)?;
-        check_master_key(&connection, &master_key, &*ids).map_err(failed)??;
+        check_master_key(&connection, &master_keys, &*ids).map_err(failed)??;
         let epoch = Arc::new(epoch::enter(&mut connection, path, &*ids)?);
         let (cache, fault) = (Arc::new(JobCache::default()), Arc::new(Fault::default()));
         let writer = Writer::start(connection, Arc::clone(&cache), Arc::clone(&fault), Arc::clone(&epoch))
             .map_err(|error| failed(rusqlite::Error::ToSqlConversionFailure(Box::new(error))))?;
         let readers = Readers::new(path.to_owned(), Arc::clone(&fault));
         let (path, wakeups) = (path.to_owned(), Arc::new(Wakeups::new()));
-        Ok(Self { path, writer, epoch, readers, cache, fault, wakeups, master_key, ids })
+        Ok(Self { path, writer, epoch, readers, cache, fault, wakeups, master_keys, ids })
     }
 }
 
-/// Checks that `key` is the master key of the installation. The first key that is used becomes the master key.
+/// Checks that one of `keys` is the master key that the installation requires. The first key that is used becomes it.
 fn check_master_key(
     connection: &Connection,
-    key: &MasterKey,
+    keys: &MasterKeys,
     ids: &dyn IdGen,
 ) -> rusqlite::Result<Result<(), VaultError>> {
     let read = || {
@@ -230,17 +233,17 @@ fn check_master_key(
         connection.query_row(text, [], |row| row.get::<_, Vec<u8>>(0)).optional()
     };
     if let Some(proof) = read()? {
-        return Ok(if key.sealed_the_proof(&proof) { Ok(()) } else { Err(VaultError::OtherKey) });
+        return Ok(if keys.sealed_the_proof(&proof) { Ok(()) } else { Err(VaultError::OtherKey) });
     }
-    let mut nonce = [0; 12];
+    let mut nonce = [0; NONCE_BYTES];
     ids.fill(&mut nonce);
-    let proof = match key.proof(nonce) {
+    let proof = match keys.proof(nonce) {
         Ok(proof) => proof,
         Err(error) => return Ok(Err(error)),
     };
     connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES ('master_key', ?1)", [proof])?;
     // Another process may have stored another key in the meantime.
-    Ok(if read()?.is_some_and(|proof| key.sealed_the_proof(&proof)) { Ok(()) } else { Err(VaultError::OtherKey) })
+    Ok(if read()?.is_some_and(|proof| keys.sealed_the_proof(&proof)) { Ok(()) } else { Err(VaultError::OtherKey) })
 }
 
 /// Opens a read-only connection.

@@ -24,6 +24,7 @@ mod store {
     mod pulls;
     mod replication;
     mod reports;
+    mod sealed;
     mod slack;
     mod templates;
     mod trusts;

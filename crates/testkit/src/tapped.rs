@@ -32,9 +32,10 @@ use journeyman_core::ports::{
     CodeHostStore, ComparisonStore, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore,
     FeedStore, Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview,
     JobStore, JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore, Picked, PollStore,
-    ProjectJobs, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Reservation, ReserveError, Retention,
-    SessionsToEnd, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept,
-    TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    ProjectJobs, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Resealed, Reservation, ReserveError,
+    Retention, SealedCensus, SealedKind, SealedPage, SealedStore, SessionsToEnd, SlackEventFilter, SlackStore,
+    SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError,
+    UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -479,6 +480,14 @@ delegate! {
         write finish_slack_post(posted: SlackPosted) -> Result<bool, StoreError>;
         read slack_posts(workspace: SlackWorkspaceId, before: Option<u64>, limit: usize) -> Result<Vec<SlackPost>, StoreError>;
         write sweep_slack(before: Timestamp, codes_before: Timestamp, limit: usize) -> Result<usize, StoreError>;
+    }
+}
+
+delegate! {
+    SealedStore {
+        read sealed(kinds: Vec<SealedKind>) -> Result<SealedCensus, StoreError>;
+        write reseal(page: SealedPage, entry: AuditEntry) -> Result<Resealed, StoreError>;
+        write require_current_key(entry: AuditEntry) -> Result<bool, StoreError>;
     }
 }
 

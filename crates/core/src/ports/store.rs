@@ -13,6 +13,7 @@ mod outbox;
 mod polls;
 mod projects;
 mod pulls;
+mod sealed;
 mod slack;
 mod spending;
 mod sweep;
@@ -44,6 +45,9 @@ pub use self::outbox::{DutyStore, LockStore, OutboxStore, TaskQuery};
 pub use self::polls::PollStore;
 pub use self::projects::{HoldStore, ProjectStore};
 pub use self::pulls::PullStore;
+pub use self::sealed::{
+    Resealed, SealedCensus, SealedCounts, SealedKind, SealedPage, SealedRow, SealedStore, UNREADABLE_ROWS,
+};
 pub use self::slack::{SlackEventFilter, SlackStore};
 pub use self::spending::{NewReservation, Reservation, ReserveError, SpendingStore, Sums};
 pub use self::sweep::{Retention, Swept};
@@ -123,6 +127,7 @@ pub trait Store:
     + SlackStore
     + WorkerStore
     + ImportStore
+    + SealedStore
 {
     /// Checks whether the database answers.
     ///

@@ -13,7 +13,7 @@ use journeyman_core::project::{Address, parse_address};
 use journeyman_core::time::Clock;
 use journeyman_forge::{JobBranch, Refs, copy_repository, refs, repository_names};
 use journeyman_git::Git;
-use journeyman_store::{Exported, ExportedJob, MasterKey, export_postgres, export_sqlite};
+use journeyman_store::{Exported, ExportedJob, MasterKeys, export_postgres, export_sqlite};
 
 use super::manifest::{BlobsNote, DatabaseKind, DatabaseNote, Manifest};
 use super::{BLOBS, DATABASE, MASTER_KEY, REPOSITORIES, TABLES, blobs, files};
@@ -37,7 +37,7 @@ pub(crate) async fn create(settings: &Settings, dir: &Path, include_key: bool) -
     {
         bail!("there is no database at {}; specify the installation with --config or --data-dir", path.display());
     }
-    let key = app::master_key(settings)?;
+    let keys = app::master_keys(settings)?;
     app::make_private_dir(dir)?;
     let mut found = std::fs::read_dir(dir).with_context(|| format!("{} cannot be read", dir.display()))?;
     if found.next().is_some() {
@@ -45,11 +45,11 @@ pub(crate) async fn create(settings: &Settings, dir: &Path, include_key: bool) -
     }
     // The folder may have existed with another mode, and files in it are readable until their own modes are set.
     std::fs::set_permissions(dir, Permissions::from_mode(0o700))?;
-    let created = fill(settings, &key, dir, include_key).await;
+    let created = fill(settings, &keys, dir, include_key).await;
     created.with_context(|| format!("the backup in {} was not finished and cannot be used; delete it", dir.display()))
 }
 
-async fn fill(settings: &Settings, key: &MasterKey, dir: &Path, include_key: bool) -> anyhow::Result<Created> {
+async fn fill(settings: &Settings, keys: &MasterKeys, dir: &Path, include_key: bool) -> anyhow::Result<Created> {
     let (git, begun) = (app::git(settings)?, Machine.now());
     let version = env!("CARGO_PKG_VERSION").to_owned();
     // docs/decisions/0027-backup.md explains this order.
@@ -61,9 +61,19 @@ async fn fill(settings: &Settings, key: &MasterKey, dir: &Path, include_key: boo
     };
     let before = all_refs(&git, &settings.repositories).await?;
     let mut needs = Needs::default();
-    let (kind, Exported { schema_version, tables }) = export(settings, key, dir, &mut needs).await?;
+    let (kind, Exported { schema_version, tables, key_ids }) = export(settings, keys, dir, &mut needs).await?;
+    let current = keys.current().id()?.to_string();
+    if include_key && key_ids.iter().any(|id| *id != current) {
+        bail!(
+            "the secrets need the master keys {}, because a rotation has not finished, but a backup can include only one: \
+             run `journeyman key-encryption rotate` first, or make the backup without --include-key",
+            key_ids.join(", ")
+        );
+    }
     let database = DatabaseNote { kind, schema_version, tables };
-    let mut manifest = Manifest::new(begun, version, key.id()?, database);
+    let mut key_ids = key_ids.into_iter();
+    let mut manifest = Manifest::new(begun, version, key_ids.next().unwrap_or(current), database);
+    manifest.other_key_ids = key_ids.collect();
     manifest.blobs = match &settings.blobs {
         BlobPlace::Folder { path, shared } => {
             let folder = Folder::new(path.clone(), *shared);
@@ -91,17 +101,17 @@ async fn fill(settings: &Settings, key: &MasterKey, dir: &Path, include_key: boo
 
 async fn export(
     settings: &Settings,
-    key: &MasterKey,
+    keys: &MasterKeys,
     dir: &Path,
     needs: &mut Needs,
 ) -> anyhow::Result<(DatabaseKind, Exported)> {
     let each = &mut |job| needs.add(job);
     Ok(match &settings.database {
-        Database::Sqlite(path) => (DatabaseKind::Sqlite, export_sqlite(path, &dir.join(DATABASE), key, each)?),
+        Database::Sqlite(path) => (DatabaseKind::Sqlite, export_sqlite(path, &dir.join(DATABASE), keys, each)?),
         Database::Postgres(url) => {
             let tables = dir.join(TABLES);
             app::make_private_dir(&tables)?;
-            let exported = export_postgres(url, &tables, key, each).await;
+            let exported = export_postgres(url, &tables, keys, each).await;
             (DatabaseKind::Postgresql, exported.with_context(|| settings.database.to_string())?)
         }
     })

@@ -26,8 +26,11 @@ pub(crate) struct Manifest {
     /// The time at which the backup began: everything that was accepted before is in it.
     pub(crate) created_at: Timestamp,
     pub(crate) database: DatabaseNote,
-    /// The ID of the master key that encrypts the database's secrets.
+    /// The ID of the master key that the database requires.
     pub(crate) key_id: String,
+    /// The IDs of further master keys that its secrets need, because a rotation had not finished.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) other_key_ids: Vec<String>,
     /// True if the backup includes that key.
     pub(crate) includes_key: bool,
     /// The names of the repositories of the built-in code host.
@@ -96,6 +99,7 @@ impl Manifest {
             created_at,
             database,
             key_id,
+            other_key_ids: Vec::new(),
             includes_key: false,
             repositories: Vec::new(),
             blobs: BlobsNote::Files { count: 0, missing: Vec::new() },

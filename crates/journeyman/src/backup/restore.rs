@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use journeyman_core::ports::Blobs;
-use journeyman_store::{Exported, check_empty_postgres, check_sqlite, import_postgres, mark_sqlite};
+use journeyman_store::{Exported, VaultError, check_empty_postgres, check_sqlite, import_postgres, mark_sqlite};
 
 use super::manifest::{BlobsNote, DatabaseKind, Manifest};
 use super::{BLOBS, DATABASE, MASTER_KEY, REPOSITORIES, TABLES, blobs, files};
@@ -82,12 +82,22 @@ fn check_key(settings: &Settings, manifest: &Manifest) -> anyhow::Result<Option<
             file.display()
         );
     }
-    let id = app::master_key(settings)?.id()?;
-    if id != manifest.key_id {
+    let keys = app::master_keys(settings)?;
+    let here: Result<Vec<String>, VaultError> =
+        std::iter::once(keys.current()).chain(keys.others()).map(|key| Ok(key.id()?.to_string())).collect();
+    let here = here?;
+    let missing: Vec<&str> = std::iter::once(&manifest.key_id)
+        .chain(&manifest.other_key_ids)
+        .filter(|id| !here.contains(id))
+        .map(String::as_str)
+        .collect();
+    if !missing.is_empty() {
         bail!(
-            "the master key here is {id}, but the backup's secrets are encrypted with {}; provide that key with \
-             JOURNEYMAN_MASTER_KEY or master-key-file",
-            manifest.key_id
+            "the master keys here are {}, but the backup's secrets are encrypted with {}; provide that key with \
+             JOURNEYMAN_MASTER_KEY or master-key-file, or as another one with JOURNEYMAN_OTHER_MASTER_KEYS or \
+             other-master-key-files",
+            here.join(", "),
+            missing.join(", ")
         );
     }
     Ok(None)
@@ -156,7 +166,7 @@ async fn write(
     if let Some(path) = key_file {
         let text = std::fs::read(dir.join(MASTER_KEY)).context("the backup's master key cannot be read")?;
         files::write(path, &text).with_context(|| format!("{} cannot be written", path.display()))?;
-        let id = app::master_key(settings)?.id()?;
+        let id = app::master_key(settings)?.id()?.to_string();
         if id != manifest.key_id {
             bail!("the master key in the backup is {id}, but its manifest says {}", manifest.key_id);
         }
@@ -174,7 +184,7 @@ async fn write(
         Database::Sqlite(path) => write_sqlite(dir, manifest, path)?,
         Database::Postgres(url) => {
             let (schema_version, tables) = (manifest.database.schema_version, manifest.database.tables.clone());
-            let backup = Exported { schema_version, tables };
+            let backup = Exported { schema_version, tables, key_ids: Vec::new() };
             let imported = import_postgres(url, &dir.join(TABLES), &backup).await;
             imported.with_context(|| settings.database.to_string())?;
         }

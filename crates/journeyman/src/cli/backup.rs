@@ -59,9 +59,15 @@ pub(crate) fn run(arguments: BackupArgs) -> anyhow::Result<ExitCode> {
 
 /// Prints a description of a backup.
 pub(super) fn describe(manifest: &Manifest) -> anyhow::Result<()> {
-    let Manifest { program, created_at, database, key_id, repositories, blobs, .. } = manifest;
+    let Manifest { program, created_at, database, key_id, other_key_ids, repositories, blobs, .. } = manifest;
     print(&format!("{} of {created_at}, made by Journeyman {program}", database.kind.name()))?;
     print(&format!("schema version {}, master key {key_id}", database.schema_version))?;
+    if !other_key_ids.is_empty() {
+        print(&format!(
+            "its secrets also need the master keys {}: a rotation had not finished",
+            other_key_ids.join(", ")
+        ))?;
+    }
     print(&format!("{} repositories, {} MiB in total", repositories.len(), manifest.bytes().div_ceil(1 << 20)))?;
     match blobs {
         BlobsNote::Files { count, missing } => {

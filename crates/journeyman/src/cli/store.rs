@@ -31,19 +31,34 @@ pub(super) struct StoreArgs {
     /// File with the key that encrypts secrets; required with PostgreSQL
     #[arg(long, value_name = "FILE", global = true)]
     master_key_file: Option<PathBuf>,
+
+    /// Files with further keys that decrypt secrets
+    #[arg(long, value_name = "FILE", value_delimiter = ',', global = true)]
+    other_master_key_files: Option<Vec<PathBuf>>,
 }
 
 impl StoreArgs {
     /// Returns whether an option names the installation.
     pub(super) fn is_given(&self) -> bool {
-        let Self { config, data_dir, database_url, master_key_file } = self;
-        config.is_some() || data_dir.is_some() || database_url.is_some() || master_key_file.is_some()
+        let Self { config, data_dir, database_url, master_key_file, other_master_key_files } = self;
+        config.is_some()
+            || data_dir.is_some()
+            || database_url.is_some()
+            || master_key_file.is_some()
+            || other_master_key_files.is_some()
     }
 
     /// Returns the settings of the service.
     pub(super) fn settings(self) -> anyhow::Result<Settings> {
-        let Self { config, data_dir, database_url, master_key_file } = self;
-        config::load(Layer { config, data_dir, database_url, master_key_file, ..Layer::default() })
+        let Self { config, data_dir, database_url, master_key_file, other_master_key_files } = self;
+        config::load(Layer {
+            config,
+            data_dir,
+            database_url,
+            master_key_file,
+            other_master_key_files,
+            ..Layer::default()
+        })
     }
 
     /// Opens the store of the service, and returns it with the settings.

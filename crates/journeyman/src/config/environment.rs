@@ -29,6 +29,8 @@ pub(crate) struct MachineEnvironment {
     pub(crate) data_home: Option<PathBuf>,
     /// The master key itself, which takes precedence over a key file.
     pub(crate) master_key: Option<String>,
+    /// Further master keys, separated by commas, in addition to those in files.
+    pub(crate) other_master_keys: Option<String>,
     /// The proxies for git, which the HTTP client reads itself.
     pub(crate) proxies: Proxies,
     /// The variables for the provider of the blob store.
@@ -115,6 +117,7 @@ pub(super) fn machine(model_keys: &BTreeSet<String>) -> MachineEnvironment {
         home: take("HOME").map(PathBuf::from),
         data_home: take("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute()),
         master_key: take("JOURNEYMAN_MASTER_KEY"),
+        other_master_keys: take("JOURNEYMAN_OTHER_MASTER_KEYS"),
         is_in_scope: take(SCOPE).is_some(),
         provider: ProviderOptions(
             variables.into_iter().filter(|(name, _)| PROVIDERS.iter().any(|start| name.starts_with(start))).collect(),
@@ -205,8 +208,15 @@ fn reason(error: &clap::Error) -> String {
 }
 
 /// The variables of this program that are not settings.
-const OTHERS: [&str; 6] =
-    ["JOURNEYMAN_COMPLETE", "JOURNEYMAN_KEY", "JOURNEYMAN_MASTER_KEY", "JOURNEYMAN_PROJECT", SCOPE, "JOURNEYMAN_URL"];
+const OTHERS: [&str; 7] = [
+    "JOURNEYMAN_COMPLETE",
+    "JOURNEYMAN_KEY",
+    "JOURNEYMAN_MASTER_KEY",
+    "JOURNEYMAN_OTHER_MASTER_KEYS",
+    "JOURNEYMAN_PROJECT",
+    SCOPE,
+    "JOURNEYMAN_URL",
+];
 
 /// The beginning of the names of variables with settings.
 const PREFIX: &str = "JOURNEYMAN_";

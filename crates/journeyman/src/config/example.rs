@@ -15,7 +15,7 @@ enum Value {
     Sample(&'static str),
 }
 
-const VALUES: [(&str, Value); 70] = [
+const VALUES: [(&str, Value); 71] = [
     ("role", IsDefault(r#"["api", "worker"]"#)),
     ("data-dir", Sample(r#""/var/lib/journeyman""#)),
     ("database-url", Sample(r#""postgres://journeyman:PASSWORD@db.example.com/journeyman?sslmode=verify-full""#)),
@@ -23,6 +23,7 @@ const VALUES: [(&str, Value); 70] = [
     ("auto-migrate", IsDefault("true")),
     ("repositories", Sample(r#""/srv/journeyman/repositories""#)),
     ("master-key-file", Sample(r#""/etc/journeyman/master.key""#)),
+    ("other-master-key-files", Sample(r#"["/etc/journeyman/old.key"]"#)),
     ("blob-url", Sample(r#""s3://journeyman-blobs""#)),
     ("session-keep", IsDefault(r#""90days""#)),
     ("transcript-keep", IsDefault(r#""180days""#)),

@@ -56,6 +56,12 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "FILE")]
     pub(crate) master_key_file: Option<PathBuf>,
 
+    /// Files with further keys in the same form, which decrypt secrets and do not encrypt them: the next key before a
+    /// rotation, and the previous one until journeyman key-encryption rotate has finished. The variable
+    /// JOURNEYMAN_OTHER_MASTER_KEYS may contain further keys themselves, separated by commas [default: none]
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub(crate) other_master_key_files: Option<Vec<PathBuf>>,
+
     /// Store for agents' sessions and for commits that are not yet pushed, so that another machine can run a follow-up:
     /// s3://<bucket>/<folder>, gs://… or az://… with the variables of the provider's own tools, or file://<folder> for
     /// a folder that all machines share [default: <data-dir>/blobs, for this machine only]
@@ -406,6 +412,7 @@ impl Layer {
             auto_migrate: self.auto_migrate.or(weaker.auto_migrate),
             repositories: self.repositories.or(weaker.repositories),
             master_key_file: self.master_key_file.or(weaker.master_key_file),
+            other_master_key_files: self.other_master_key_files.or(weaker.other_master_key_files),
             blob_url: self.blob_url.or(weaker.blob_url),
             session_keep: self.session_keep.or(weaker.session_keep),
             transcript_keep: self.transcript_keep.or(weaker.transcript_keep),

@@ -47,6 +47,10 @@ pub(crate) struct Settings {
     pub(crate) master_key_file_given: bool,
     /// The master key from the environment, which takes precedence over the file.
     pub(crate) master_key: Option<String>,
+    /// The files with further keys that only decrypt.
+    pub(crate) other_master_key_files: Vec<PathBuf>,
+    /// Further keys from the environment, separated by commas.
+    pub(crate) other_master_keys: Option<String>,
     pub(crate) blobs: BlobPlace,
     pub(crate) session_keep: Duration,
     pub(crate) retention: Retention,
@@ -249,6 +253,8 @@ impl Settings {
             master_key_file_given: layer.master_key_file.is_some(),
             master_key_file: layer.master_key_file.unwrap_or_else(|| data_dir.join("master.key")),
             master_key: machine.master_key,
+            other_master_key_files: layer.other_master_key_files.unwrap_or_default(),
+            other_master_keys: machine.other_master_keys,
             is_in_scope: machine.is_in_scope,
             second_factor: layer.second_factor.unwrap_or_default().into(),
             blobs: blobs(layer.blob_url, &data_dir, machine.provider)?,
@@ -325,6 +331,7 @@ impl Settings {
         self.git_dir = data_dir.join("git");
         (self.master_key, self.master_key_file) = (None, data_dir.join("master.key"));
         self.master_key_file_given = false;
+        (self.other_master_keys, self.other_master_key_files) = (None, Vec::new());
         self.blobs = BlobPlace::Folder { path: data_dir.join("blobs"), shared: false };
         self.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         self.public_url = None;

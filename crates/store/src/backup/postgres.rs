@@ -8,14 +8,16 @@ use std::path::Path;
 
 use bytes::Bytes;
 use futures::{SinkExt, TryStreamExt};
+use journeyman_core::ports::{SealedCensus, SealedKind, SealedPage};
 use tokio_postgres::{Client, GenericClient, Transaction};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{BackupError, EachJob, Exported, ExportedJob, ExportedTable, JOBS, PROOF, file_error};
+use super::{BackupError, EachJob, Exported, ExportedJob, ExportedTable, JOBS, PROOF, file_error, needed_keys};
 use crate::copy::{DERIVED, NUMBERED, TABLES, next_number};
-use crate::postgres::{Connector, DURABLE, MARK, newest_migration};
+use crate::postgres::{Connector, DURABLE, MARK, newest_migration, page_call};
 use crate::rows::{self, Columns};
-use crate::vault::{MasterKey, VaultError};
+use crate::sealed::{Counter, ROWS_AT_ONCE, Stored, all_keys};
+use crate::vault::{MasterKeys, VaultError};
 use crate::{PostgresOpenError, PostgresStore};
 
 /// Begins a read-only snapshot, without timeouts, because a backup can take long.
@@ -32,12 +34,12 @@ const PIECE: usize = 1 << 16;
 /// to `each`. The caller syncs the files.
 ///
 /// # Errors
-/// The server cannot be reached; the database is not a Journeyman database; `key` is not its master key; a file cannot
+/// The server cannot be reached; the database is not a Journeyman database; none of `keys` is its master key; a file cannot
 /// be written.
 pub async fn export_postgres(
     url: &str,
     to: &Path,
-    key: &MasterKey,
+    keys: &MasterKeys,
     each: EachJob<'_>,
 ) -> Result<Exported, BackupError> {
     let (client, _connection) = connect(url).await?;
@@ -49,7 +51,13 @@ pub async fn export_postgres(
         return Err(BackupError::Newer { found: schema_version, known });
     }
     client.batch_execute(BEGIN).await?;
-    check_key(&client, key).await?;
+    let proof = check_key(&client, keys).await?;
+    let key_ids = if schema_version == known {
+        needed_keys(&census(&client, keys, proof.as_deref()).await?)
+    } else {
+        // The tables of another version are not known, so each configured key may be needed.
+        all_keys(keys)?
+    };
     let mut tables = Vec::new();
     for name in existing_tables(&client).await? {
         tables.push(write_table(&client, name, to).await?);
@@ -60,7 +68,7 @@ pub async fn export_postgres(
         each(ExportedJob { job: rows::job_document(&row)?, repository: Columns::text(&row, "repository")? });
     }
     client.batch_execute("COMMIT").await?;
-    Ok(Exported { schema_version, tables })
+    Ok(Exported { schema_version, tables, key_ids })
 }
 
 /// Checks that a backup with this schema version can be restored into the database at `url`, without changing it.
@@ -139,14 +147,40 @@ async fn connect(url: &str) -> Result<(Client, AbortOnDropHandle<Result<(), toki
     Ok((client, AbortOnDropHandle::new(tokio::spawn(connection))))
 }
 
-async fn check_key(client: &Client, key: &MasterKey) -> Result<(), BackupError> {
+/// Checks that one of `keys` has encrypted the proof of the database, and returns the proof if there is one.
+async fn check_key(client: &Client, keys: &MasterKeys) -> Result<Option<Vec<u8>>, BackupError> {
     let exists = "SELECT to_regclass('journeyman.meta') IS NOT NULL AS there";
     if !client.query_one(exists, &[]).await?.try_get::<_, bool>("there")? {
-        return Ok(());
+        return Ok(None);
     }
     let proof = client.query_opt(PROOF, &[]).await?;
     let proof = proof.map(|row| row.try_get::<_, Vec<u8>>("value")).transpose()?;
-    if proof.is_some_and(|proof| !key.sealed_the_proof(&proof)) { Err(VaultError::OtherKey.into()) } else { Ok(()) }
+    match proof {
+        Some(proof) if !keys.sealed_the_proof(&proof) => Err(VaultError::OtherKey.into()),
+        proof => Ok(proof),
+    }
+}
+
+/// Counts the encrypted values of the snapshot.
+async fn census(client: &Client, keys: &MasterKeys, proof: Option<&[u8]>) -> Result<SealedCensus, BackupError> {
+    let mut counter = Counter::new(keys, proof)?;
+    for kind in SealedKind::ALL {
+        let mut after = None;
+        loop {
+            let (text, owner, name, limit) = page_call(&SealedPage { kind, after, limit: ROWS_AT_ONCE });
+            let rows = client.query(text, &[&owner, &name, &limit]).await?;
+            after = None;
+            for row in &rows {
+                let stored = rows::sealed(row)?;
+                after = (rows.len() == ROWS_AT_ONCE).then(|| Stored::key(&stored));
+                counter.add(kind, stored)?;
+            }
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(counter.finish(&SealedKind::ALL))
 }
 
 /// Returns the tables of the schema, in an order in which referenced tables come first.

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use journeyman_core::ports::SealedKind;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use super::{BackupError, EachJob, Exported, ExportedJob, JOBS, PROOF, read_error};
+use super::{BackupError, EachJob, Exported, ExportedJob, JOBS, PROOF, needed_keys, read_error};
 use crate::rows::{self, Columns};
-use crate::sqlite::{ReadError, SCHEMA_VERSION, mark};
-use crate::vault::{MasterKey, VaultError};
+use crate::sealed::all_keys;
+use crate::sqlite::{ReadError, SCHEMA_VERSION, census, mark};
+use crate::vault::{MasterKeys, VaultError};
 
 /// The first schema version with a proof of the master key.
 const PROVEN_SINCE: i64 = 3;
@@ -16,8 +18,8 @@ const PROVEN_SINCE: i64 = 3;
 /// caller syncs the file.
 ///
 /// # Errors
-/// The database cannot be read or is not a Journeyman database; `key` is not its master key; the file already exists.
-pub fn export_sqlite(from: &Path, to: &Path, key: &MasterKey, each: EachJob<'_>) -> Result<Exported, BackupError> {
+/// The database cannot be read or is not a Journeyman database; none of `keys` is its master key; the file already exists.
+pub fn export_sqlite(from: &Path, to: &Path, keys: &MasterKeys, each: EachJob<'_>) -> Result<Exported, BackupError> {
     if !from.exists() {
         return Err(BackupError::Unused(from.display().to_string()));
     }
@@ -32,9 +34,16 @@ pub fn export_sqlite(from: &Path, to: &Path, key: &MasterKey, each: EachJob<'_>)
     mark_sqlite(to)?;
     let schema_version = check_sqlite(to)?;
     let copy = open_copy(to)?;
-    check_key(&copy, to, schema_version, key)?;
+    check_key(&copy, to, schema_version, keys)?;
+    let key_ids = if schema_version == SCHEMA_VERSION {
+        let census = census(&copy, keys, &SealedKind::ALL).map_err(|error| read_error(to, error))?;
+        needed_keys(&census)
+    } else {
+        // The tables of another version are not known, so each configured key may be needed.
+        all_keys(keys)?
+    };
     each_job(&copy, each).map_err(|error| read_error(to, error))?;
-    Ok(Exported { schema_version, tables: Vec::new() })
+    Ok(Exported { schema_version, tables: Vec::new(), key_ids })
 }
 
 /// Marks a copy of a database, which no process uses, as an earlier state: the service that opens it begins a new epoch.
@@ -71,13 +80,13 @@ fn open_copy(path: &Path) -> Result<Connection, BackupError> {
     opened.map_err(|error| BackupError::Sqlite(path.to_owned(), error))
 }
 
-fn check_key(copy: &Connection, path: &Path, version: i64, key: &MasterKey) -> Result<(), BackupError> {
+fn check_key(copy: &Connection, path: &Path, version: i64, keys: &MasterKeys) -> Result<(), BackupError> {
     if version < PROVEN_SINCE {
         return Ok(());
     }
     let proof = copy.query_row(PROOF, [], |row| row.get::<_, Vec<u8>>(0)).optional();
     match proof.map_err(|error| BackupError::Sqlite(path.to_owned(), error))? {
-        Some(proof) if !key.sealed_the_proof(&proof) => Err(VaultError::OtherKey.into()),
+        Some(proof) if !keys.sealed_the_proof(&proof) => Err(VaultError::OtherKey.into()),
         _ => Ok(()),
     }
 }

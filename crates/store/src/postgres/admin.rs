@@ -78,7 +78,7 @@ impl AdminStore for PostgresStore {
         let (scope, key) = (claim.scope().to_owned(), claim.stored_key());
         let found = self.read(call!(REMEMBERED, scope, key)).await.map_err(StoreError::from)?;
         let known = found.first().map(rows::remembered).transpose().map_err(StoreError::from)?;
-        Answers::Sealed { key: &self.master_key, ids: &*self.ids }.replay(&claim, known, now)
+        Answers::Sealed { keys: &self.master_keys, ids: &*self.ids }.replay(&claim, known, now)
     }
 }
 
@@ -114,7 +114,7 @@ impl PostgresStore {
         now: Timestamp,
         decide: &mut DecideAdmin,
     ) -> Result<Administered, Failure> {
-        let answers = Answers::Sealed { key: &self.master_key, ids: &*self.ids };
+        let answers = Answers::Sealed { keys: &self.master_keys, ids: &*self.ids };
         let session = Session::open(&self.pool).await?;
         if let Some(once) = once
             && let Some(answer) = answers.replay(&once.claim, begin_once(&session, &once.claim).await?, now)?
@@ -174,7 +174,7 @@ impl PostgresStore {
             match row {
                 AdminRow::Project(project, secrets) => {
                     calls.push(put_project(project)?);
-                    let sealed = vault::seal_all(&self.master_key, &*self.ids, &project.id, secrets.clone())?;
+                    let sealed = vault::seal_all(&self.master_keys, &*self.ids, &project.id, secrets.clone())?;
                     calls.extend(sealed.into_iter().map(|(name, value)| put_secret(&project.id, name, value)));
                 }
                 AdminRow::ProjectDeleted { id, repository, at } => {
@@ -202,7 +202,7 @@ impl PostgresStore {
                 }
                 AdminRow::CodeHost(host, secrets) => {
                     calls.push(put_code_host(host)?);
-                    let sealed = vault::seal_host(&self.master_key, &*self.ids, &host.id, secrets.clone())?;
+                    let sealed = vault::seal_host(&self.master_keys, &*self.ids, &host.id, secrets.clone())?;
                     calls.extend(sealed.into_iter().map(|(name, value)| put_host_secret(&host.id, name, value)));
                 }
                 AdminRow::CodeHostRemoved { id, at } => {
@@ -220,7 +220,7 @@ impl PostgresStore {
                     calls.push(put_deleted(deleted_trust(*id), *at));
                 }
                 AdminRow::SlackWorkspace(workspace, secrets) => {
-                    let sealed = vault::seal_slack(&self.master_key, &*self.ids, workspace.id, secrets.clone())?;
+                    let sealed = vault::seal_slack(&self.master_keys, &*self.ids, workspace.id, secrets.clone())?;
                     calls.extend(slack::put(workspace, sealed)?);
                 }
                 AdminRow::SlackWorkspaceRemoved { id, at } => {
@@ -294,7 +294,7 @@ impl PostgresStore {
                 secret
             }
         };
-        let sealed = vault::seal_webhook(&self.master_key, &*self.ids, id, secret)?;
+        let sealed = vault::seal_webhook(&self.master_keys, &*self.ids, id, secret)?;
         calls.push(call!(put, id.to_string(), sealed));
         Ok(calls)
     }

@@ -33,7 +33,7 @@ impl CodeHostStore for PostgresStore {
         let found = self.read(call!(text, id.to_string())).await?;
         let sealed = found.iter().map(|row| Ok((row.try_get("name")?, row.try_get("value")?)));
         let sealed: Result<Vec<(String, Vec<u8>)>, tokio_postgres::Error> = sealed.collect();
-        vault::open_host(&self.master_key, &id, sealed.map_err(PgError::from)?)
+        vault::open_host(&self.master_keys, &id, sealed.map_err(PgError::from)?)
     }
 }
 

@@ -36,7 +36,7 @@ impl ProjectStore for PostgresStore {
         let found = self.read(call!(text, id.to_string())).await?;
         let sealed = found.iter().map(|row| Ok((row.try_get("name")?, row.try_get("value")?)));
         let sealed: Result<Vec<(String, Vec<u8>)>, tokio_postgres::Error> = sealed.collect();
-        vault::open_all(&self.master_key, &id, sealed.map_err(PgError::from)?)
+        vault::open_all(&self.master_keys, &id, sealed.map_err(PgError::from)?)
     }
 
     async fn identify_repository(&self, id: ProjectId, seen: RepositoryIdentity) -> Result<(), StoreError> {

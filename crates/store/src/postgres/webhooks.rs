@@ -222,7 +222,7 @@ impl WebhookStore for PostgresStore {
         let sealed: Result<Vec<(String, Vec<u8>)>, tokio_postgres::Error> = sealed.collect();
         let until = found.first().map(|row| row.try_get::<_, Option<i64>>("old_secret_until")).transpose();
         let until = until.map_err(PgError::from)?.flatten().map(Timestamp::from_micros);
-        vault::open_webhook(&self.master_key, id, sealed.map_err(PgError::from)?, until)
+        vault::open_webhook(&self.master_keys, id, sealed.map_err(PgError::from)?, until)
     }
 
     async fn make_deliveries(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {

@@ -34,7 +34,7 @@ use super::write::Session;
 use super::{SqliteStore, slack, templates, trusts, webhooks};
 use crate::admin::{AdminTables, Answers, administer};
 use crate::rows::{self, HostDocument, to_json};
-use crate::vault::{self, MasterKey, Sealed};
+use crate::vault::{self, MasterKeys, Sealed};
 
 type Op<T> = Result<T, OpError<AdminError>>;
 
@@ -53,11 +53,11 @@ impl AdminStore for SqliteStore {
         now: Timestamp,
         mut decide: DecideAdmin,
     ) -> Result<Administered, AdminError> {
-        let (key, ids) = (self.master_key.clone(), Arc::clone(&self.ids));
+        let (keys, ids) = (self.master_keys.clone(), Arc::clone(&self.ids));
         self.writer
             .write(move |db| {
-                let answers = Answers::Sealed { key: &key, ids: &*ids };
-                let mut tables = Tables { db, key: &key, ids: &*ids };
+                let answers = Answers::Sealed { keys: &keys, ids: &*ids };
+                let mut tables = Tables { db, keys: &keys, ids: &*ids };
                 administer(&mut tables, &answers, &subject, once.as_ref(), now, &mut decide)
             })
             .await
@@ -65,7 +65,7 @@ impl AdminStore for SqliteStore {
 
     async fn answered(&self, claim: Claim, now: Timestamp) -> Result<Option<String>, AdminError> {
         let known = self.readers.find(|db| remembered(db, &claim))?;
-        Answers::Sealed { key: &self.master_key, ids: &*self.ids }.replay(&claim, known, now)
+        Answers::Sealed { keys: &self.master_keys, ids: &*self.ids }.replay(&claim, known, now)
     }
 }
 
@@ -78,7 +78,7 @@ fn remembered(db: &Connection, claim: &Claim) -> Result<Option<Remembered<String
 /// The tables, inside a transaction. A subject needs no lock, because SQLite has only one writer.
 struct Tables<'a> {
     db: &'a Session<'a>,
-    key: &'a MasterKey,
+    keys: &'a MasterKeys,
     ids: &'a dyn IdGen,
 }
 
@@ -233,7 +233,7 @@ impl AdminTables for Tables<'_> {
     fn write(&mut self, row: &AdminRow) -> Op<()> {
         match row {
             AdminRow::Project(project, secrets) => {
-                let sealed = vault::seal_all(self.key, self.ids, &project.id, secrets.clone())?;
+                let sealed = vault::seal_all(self.keys, self.ids, &project.id, secrets.clone())?;
                 self.put_project(project, &sealed)
             }
             AdminRow::ProjectDeleted { id, repository, at } => self.delete_project(id, repository.as_deref(), *at),
@@ -255,7 +255,7 @@ impl AdminTables for Tables<'_> {
                 self.deleted(&deleted_template(*id, project), *at)
             }
             AdminRow::CodeHost(host, secrets) => {
-                let sealed = vault::seal_host(self.key, self.ids, &host.id, secrets.clone())?;
+                let sealed = vault::seal_host(self.keys, self.ids, &host.id, secrets.clone())?;
                 self.put_code_host(host, &sealed)
             }
             AdminRow::CodeHostRemoved { id, at } => {
@@ -272,7 +272,7 @@ impl AdminTables for Tables<'_> {
                 self.deleted(&deleted_trust(*id), *at)
             }
             AdminRow::SlackWorkspace(workspace, secrets) => {
-                let sealed = vault::seal_slack(self.key, self.ids, workspace.id, secrets.clone())?;
+                let sealed = vault::seal_slack(self.keys, self.ids, workspace.id, secrets.clone())?;
                 Ok(slack::put(self.db, workspace, &sealed)?)
             }
             AdminRow::SlackWorkspaceRemoved { id, at } => {
@@ -417,7 +417,7 @@ impl Tables<'_> {
                 secret
             }
         };
-        let sealed = vault::seal_webhook(self.key, self.ids, id, secret)?;
+        let sealed = vault::seal_webhook(self.keys, self.ids, id, secret)?;
         self.execute(put, params![id.to_string(), sealed])
     }
 

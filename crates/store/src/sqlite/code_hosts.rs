@@ -42,7 +42,7 @@ impl CodeHostStore for SqliteStore {
             let rows = query.query_map([host.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
             Ok(rows.collect::<Result<Vec<(String, Vec<u8>)>, _>>()?)
         });
-        vault::open_host(&self.master_key, &id, sealed.await?)
+        vault::open_host(&self.master_keys, &id, sealed.await?)
     }
 }
 

@@ -52,7 +52,7 @@ impl ProjectStore for SqliteStore {
             let rows = query.query_map([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
             Ok(rows.collect::<Result<Vec<(String, Vec<u8>)>, _>>()?)
         });
-        vault::open_all(&self.master_key, &project, sealed.await?)
+        vault::open_all(&self.master_keys, &project, sealed.await?)
     }
 
     async fn identify_repository(&self, id: ProjectId, seen: RepositoryIdentity) -> Result<(), StoreError> {

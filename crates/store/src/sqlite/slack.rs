@@ -297,7 +297,7 @@ impl SlackStore for SqliteStore {
             let found = query.query_map([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))?;
             Ok(found.collect::<rusqlite::Result<Vec<(String, Vec<u8>)>>>()?)
         })?;
-        vault::open_slack(&self.master_key, id, sealed)
+        vault::open_slack(&self.master_keys, id, sealed)
     }
 
     async fn slack_code(&self, hash: TokenHash, now: Timestamp) -> Result<Option<UserId>, StoreError> {

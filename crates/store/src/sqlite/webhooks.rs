@@ -297,7 +297,7 @@ impl WebhookStore for SqliteStore {
             let sealed = found.collect::<rusqlite::Result<Vec<(String, Vec<u8>)>>>()?;
             Ok((sealed, by_id(db, id)?.and_then(|webhook| webhook.old_secret_until)))
         })?;
-        vault::open_webhook(&self.master_key, id, sealed, until)
+        vault::open_webhook(&self.master_keys, id, sealed, until)
     }
 
     async fn make_deliveries(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use journeyman_core::ids::JobId;
 use journeyman_store::{
-    BackupError, Exported, ExportedJob, MasterKey, PostgresOpenError, PostgresStore, Schema, SqliteStore, VaultError,
-    check_empty_postgres, check_sqlite, export_postgres, export_sqlite, import_postgres,
+    BackupError, Exported, ExportedJob, MasterKey, MasterKeys, PostgresOpenError, PostgresStore, Schema, SqliteStore,
+    VaultError, check_empty_postgres, check_sqlite, export_postgres, export_sqlite, import_postgres,
 };
 use journeyman_testkit::{Postgres, World};
 use tokio::task::JoinHandle;
@@ -28,7 +28,7 @@ async fn populated() -> (Fixture, String) {
 /// Exports the database at `url` into a new folder.
 async fn export(url: &str) -> (tempfile::TempDir, Exported, Vec<ExportedJob>) {
     let (dir, mut jobs) = (tempfile::tempdir().unwrap(), Vec::new());
-    let exported = export_postgres(url, dir.path(), &master_key(), &mut |job| jobs.push(job)).await.unwrap();
+    let exported = export_postgres(url, dir.path(), &master_key().into(), &mut |job| jobs.push(job)).await.unwrap();
     (dir, exported, jobs)
 }
 
@@ -212,7 +212,7 @@ async fn a_truncated_file_restores_nothing() {
 
 #[tokio::test]
 async fn a_backup_with_another_master_key_is_refused() {
-    let (dir, other) = (tempfile::tempdir().unwrap(), MasterKey::new([1; 32]));
+    let (dir, other) = (tempfile::tempdir().unwrap(), MasterKeys::from(MasterKey::new([1; 32])));
     let (_, url) = populated().await;
     let refused = export_postgres(&url, dir.path(), &other, &mut drop).await;
     assert!(matches!(refused, Err(BackupError::Key(VaultError::OtherKey))), "{refused:?}");
@@ -225,12 +225,13 @@ async fn a_backup_with_another_master_key_is_refused() {
 #[tokio::test]
 async fn a_backup_needs_a_schema_and_a_reachable_server() {
     let dir = tempfile::tempdir().unwrap();
-    let refused = export_postgres(&Postgres::shared().database(), dir.path(), &master_key(), &mut drop).await;
+    let refused = export_postgres(&Postgres::shared().database(), dir.path(), &master_key().into(), &mut drop).await;
     assert!(matches!(refused, Err(BackupError::Unused(_))), "{refused:?}");
-    let refused = export_postgres("postgres://u:s3cret@127.0.0.1:1/d", dir.path(), &master_key(), &mut drop).await;
+    let refused =
+        export_postgres("postgres://u:s3cret@127.0.0.1:1/d", dir.path(), &master_key().into(), &mut drop).await;
     assert!(matches!(&refused, Err(BackupError::Postgres(PostgresOpenError::Database(_)))), "{refused:?}");
     assert!(!refused.unwrap_err().to_string().contains("s3cret"));
-    let refused = export_sqlite(&dir.path().join("none.db"), &dir.path().join("copy"), &master_key(), &mut drop);
+    let refused = export_sqlite(&dir.path().join("none.db"), &dir.path().join("copy"), &master_key().into(), &mut drop);
     assert!(matches!(refused, Err(BackupError::Unused(_))), "{refused:?}");
 }
 
@@ -243,7 +244,7 @@ async fn sqlite_is_copied_during_writes_and_the_copy_is_usable() {
     // A name that must be escaped in a URL.
     let copy = dir.path().join("a ?#% copy.db");
     let from = old.dir.as_ref().unwrap().path().join("journeyman.db");
-    let exported = export_sqlite(&from, &copy, &master_key(), &mut |one| jobs.push(one.job.id)).unwrap();
+    let exported = export_sqlite(&from, &copy, &master_key().into(), &mut |one| jobs.push(one.job.id)).unwrap();
     let sent = sending.end().await;
     assert!(jobs.contains(&before) && exported.tables.is_empty());
     assert_eq!(check_sqlite(&copy).unwrap(), exported.schema_version);
@@ -262,7 +263,7 @@ async fn a_damaged_sqlite_copy_is_detected() {
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("copy.db");
     let from = old.dir.as_ref().unwrap().path().join("journeyman.db");
-    export_sqlite(&from, &copy, &master_key(), &mut drop).unwrap();
+    export_sqlite(&from, &copy, &master_key().into(), &mut drop).unwrap();
     let mut bytes = std::fs::read(&copy).unwrap();
     let middle = bytes.len() / 2;
     for byte in &mut bytes[middle..middle + 4096] {

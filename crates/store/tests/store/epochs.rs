@@ -43,11 +43,11 @@ async fn restored(old: &Fixture, url: Option<&str>, more: impl AsyncFnOnce()) ->
     let Some(url) = url else {
         let to = dir.path().join("restored.db");
         let from = old.dir.as_ref().unwrap().path().join("journeyman.db");
-        export_sqlite(&from, &to, &master_key(), &mut |_| {}).unwrap();
+        export_sqlite(&from, &to, &master_key().into(), &mut |_| {}).unwrap();
         more().await;
         return (opened(&to, &old.world).await, dir);
     };
-    let exported = export_postgres(url, dir.path(), &master_key(), &mut |_| {}).await.unwrap();
+    let exported = export_postgres(url, dir.path(), &master_key().into(), &mut |_| {}).await.unwrap();
     more().await;
     let target = Postgres::shared().database();
     import_postgres(&target, dir.path(), &exported).await.unwrap();
@@ -171,7 +171,7 @@ async fn no_pull_request_gets_the_number_of_a_lost_one() {
         }
         // Another restore, of a backup of the restored database.
         let (path, again) = (dir.path().join("restored.db"), dir.path().join("again.db"));
-        export_sqlite(&path, &again, &master_key(), &mut |_| {}).unwrap();
+        export_sqlite(&path, &again, &master_key().into(), &mut |_| {}).unwrap();
         lost.insert(last + 1);
         let newest = opened(&again, &old.world).await;
         assert!(open_pull(&newest, "shop", "g").await > last + 1, "{name}");
