@@ -22,6 +22,7 @@ use crate::arrivals::{Arrivals, Shares};
 use crate::attempts::Attempts;
 use crate::metrics::{Metrics, Sources};
 use crate::readiness::Writes;
+use crate::readiness::secrets::Secrets;
 use crate::readiness::storage::Storage;
 
 /// The services that the interface uses: the use cases, and ports.
@@ -111,7 +112,7 @@ impl App {
         let cases = services.cases.clone();
         let (noted, exchanges) = (Mutex::default(), Attempts::default());
         let (bodies, hooks) = (Arrivals::new(BODIES), Arrivals::new(HOOKS));
-        let (writes, storage) = (Writes::default(), Storage::default());
+        let (writes, storage, secrets) = (Writes::default(), Storage::default(), Secrets::default());
         Self(Arc::new(Parts {
             services,
             settings,
@@ -124,6 +125,7 @@ impl App {
             exchanges,
             writes,
             storage,
+            secrets,
         }))
     }
 }
@@ -160,4 +162,6 @@ pub(crate) struct Parts {
     pub(crate) writes: Writes,
     /// The last check of the blob store.
     pub(crate) storage: Storage,
+    /// The last check of the stored secrets.
+    pub(crate) secrets: Secrets,
 }

@@ -6,6 +6,7 @@
 //! No key is needed to ask. Details are for requests from this machine, and for those with the key of an administrator;
 //! others get the status alone.
 
+pub(crate) mod secrets;
 pub(crate) mod storage;
 
 use std::time::Duration;

@@ -21,6 +21,7 @@ mod exit;
 mod help;
 mod job;
 mod key;
+mod key_encryption;
 mod login;
 mod look;
 mod mcp;
@@ -72,7 +73,7 @@ struct Cli {
 enum Command {
     /// Serve the HTTP interface and run jobs
     Serve(Box<serve::ServeArgs>),
-    /// Show the main workflow: a service, a project, a job, a follow-up and a pull request
+    /// Show the main workflow: service, project, job, follow-up and pull request
     Demo(demo::DemoArgs),
     /// Check the requirements of the service and suggest fixes, without changing anything
     Doctor(doctor::DoctorArgs),
@@ -115,6 +116,8 @@ enum Command {
     Restore(restore::RestoreArgs),
     /// Copy the database from SQLite to PostgreSQL
     Store(copy::StoreCommandArgs),
+    /// Show which master keys the stored secrets need, and encrypt them again
+    KeyEncryption(key_encryption::KeyEncryptionArgs),
     /// List, install and check agents
     ///
     /// Without a subcommand, runs the built-in agent, which speaks the Agent Client Protocol on stdin and stdout.
@@ -192,6 +195,7 @@ fn carry_out(command: Command, color: ColorWhen) -> anyhow::Result<ExitCode> {
         Command::Backup(arguments) => backup::run(arguments),
         Command::Restore(arguments) => restore::run(arguments),
         Command::Store(arguments) => copy::run(arguments),
+        Command::KeyEncryption(arguments) => key_encryption::run(arguments),
         Command::Agent(arguments) => agent::run(arguments, color),
         Command::Config(arguments) => config_file::run(arguments),
         Command::Completions(arguments) => completions::run(&arguments),

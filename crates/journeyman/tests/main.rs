@@ -44,6 +44,7 @@ pub(crate) mod program {
     pub(crate) mod given;
     mod homes;
     mod imports;
+    mod key_encryption;
     mod left_out;
     mod leftovers;
     mod lfs;

@@ -17,6 +17,7 @@ use crate::error::{ApiError, ErrorCode};
 use crate::extract::Administrator;
 use crate::metrics::Counts;
 use crate::openapi::errors;
+use crate::readiness::secrets::SecretsState;
 use crate::readiness::storage::StorageState;
 use crate::readiness::{Readiness, unavailable};
 use crate::wire::system::System;
@@ -43,8 +44,8 @@ async fn healthz() -> Json<serde_json::Value> {
 }
 
 /// Returns whether the service is ready: the store answers and can write, and on a machine that carries out jobs, sandboxes
-/// can be created. While the blob store cannot be written, the status is `degraded`: requests are handled, and the work of
-/// agents waits.
+/// can be created. While the blob store cannot be written, or no configured master key decrypts a stored secret, the
+/// status is `degraded`: requests are handled, and the work of agents waits or fails.
 ///
 /// The response to those who may see details also describes the sandbox, once it was checked, and the disk with the
 /// workspaces: while its free space is below the reserve, the machine claims no run.
@@ -60,8 +61,8 @@ async fn readyz(State(app): State<App>, parts: Parts) -> Response {
         Some(_) => return unavailable(),
         None => {}
     }
-    let storage = StorageState::of(&app).await;
-    let status = if storage.fails() { "degraded" } else { "ready" };
+    let (storage, secrets) = (StorageState::of(&app).await, SecretsState::of(&app).await);
+    let status = if storage.fails() || secrets.fails() { "degraded" } else { "ready" };
     if !is_shown {
         return Json(json!({"status": status})).into_response();
     }
@@ -73,9 +74,10 @@ async fn readyz(State(app): State<App>, parts: Parts) -> Response {
     let disk = app.services.machine.as_ref().and_then(|machine| machine.free_space()).map(|space| {
         json!({"freeBytes": space.free_bytes, "reserveBytes": space.reserve_bytes, "enough": space.is_enough()})
     });
-    let ([reads, writes], storage) = (state.fields(), storage.field());
+    let ([reads, writes], storage, secrets) = (state.fields(), storage.field(), secrets.field());
     Json(json!({
-        "status": status, "reads": reads, "writes": writes, "storage": storage, "sandbox": sandbox, "disk": disk,
+        "status": status, "reads": reads, "writes": writes, "storage": storage, "secrets": secrets,
+        "sandbox": sandbox, "disk": disk,
     }))
     .into_response()
 }

@@ -17,7 +17,7 @@ use journeyman_app::Caller;
 use journeyman_core::agent::AgentSpec;
 use journeyman_core::finding::{Finding, Health};
 use journeyman_core::hosted_storage::{HostedStorage, RECORD, StorageRecord};
-use journeyman_core::ports::{Guarantee, Store};
+use journeyman_core::ports::{Guarantee, SealedKind, Store};
 use journeyman_core::project::Project;
 use journeyman_core::time::Clock;
 use journeyman_forge::check_code_host;
@@ -99,6 +99,7 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
         findings.extend(repositories(&settings.repositories));
         findings.push(master_key(&checked));
         findings.push(database(&checked, settings.auto_migrate).await);
+        findings.extend(secrets(&checked).await);
         findings.push(git(&checked).await);
         findings.extend(signatures(&checked).await);
         findings.extend(code_hosts(&checked).await);
@@ -371,6 +372,9 @@ fn repositories(folder: &Path) -> Option<Finding> {
 fn master_key(settings: &Settings) -> Finding {
     let check = "master key";
     let path = settings.master_key_file.display();
+    if let Err(error) = app::other_master_keys(settings) {
+        return finding(check, Health::Failure, format!("{error:#}"));
+    }
     match app::existing_master_key(settings) {
         Ok(Some(_)) if settings.master_key.is_some() => finding(check, Health::Ok, "from JOURNEYMAN_MASTER_KEY"),
         Ok(Some(_)) => finding(check, Health::Ok, format!("{path} is private")),
@@ -416,6 +420,40 @@ async fn database(settings: &Settings, migrates: bool) -> Finding {
         },
         Err(error) => finding(check, Health::Failure, format!("{error:#}")),
     }
+}
+
+/// Checks that a configured master key decrypts each stored secret, if there is a database that can be read.
+async fn secrets(settings: &Settings) -> Option<Finding> {
+    let check = "stored secrets";
+    let store = existing_store(settings).await?;
+    let census = match store.sealed(SealedKind::ALL.to_vec()).await {
+        Ok(census) => census,
+        Err(error) => return Some(finding(check, Health::Failure, error.to_string())),
+    };
+    let (unreadable, others) = (census.unreadable(), census.with_other_keys());
+    if unreadable > 0 {
+        let rows: Vec<String> = census.unreadable.iter().map(ToString::to_string).collect();
+        let text = format!(
+            "no configured master key decrypts {}: {}; add the missing key to other-master-key-files, or set these \
+             secrets again",
+            counted(usize::try_from(unreadable).unwrap_or(usize::MAX), "stored secret"),
+            rows.join(", ")
+        );
+        return Some(finding(check, Health::Failure, text));
+    }
+    if others > 0 || census.required.as_ref() != Some(&census.current) {
+        let text = format!(
+            "{} need another master key than the current one ({}); `journeyman key-encryption rotate` encrypts them again",
+            counted(usize::try_from(others).unwrap_or(usize::MAX), "stored secret"),
+            census.current
+        );
+        return Some(finding(check, Health::Warning, text));
+    }
+    let unused = match census.others.as_slice() {
+        [] => String::new(),
+        ids => format!("; no stored secret needs the other keys ({})", ids.join(", ")),
+    };
+    Some(finding(check, Health::Ok, format!("the master key {} decrypts all of them{unused}", census.current)))
 }
 
 fn is_older(error: &anyhow::Error) -> bool {

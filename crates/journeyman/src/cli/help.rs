@@ -8,7 +8,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Work with a server", &["job", "pr", "template", "webhook", "mcp", "login", "logout", "context"]),
     ("Manage projects and access, on this machine or a server", &["project", "key", "user"]),
     ("Manage an installation on this machine", &["trust", "code-host", "slack", "agent"]),
-    ("Run the service", &["serve", "config", "demo", "doctor", "migrate", "backup", "restore", "store"]),
+    (
+        "Run the service",
+        &["serve", "config", "demo", "doctor", "migrate", "backup", "restore", "store", "key-encryption"],
+    ),
     ("About the program", &["completions", "man", "openapi", "help"]),
 ];
 

@@ -140,6 +140,8 @@ fn verb(action: &str) -> (String, String) {
         ("key.created", "created the key"),
         ("key.revoked", "revoked the key"),
         ("key.rotated", "replaced the secret of the key"),
+        ("key_encryption.required", "made services require the master key"),
+        ("key_encryption.rotated", "encrypted stored secrets with the master key"),
         ("oidc.exchanged", "exchanged a token for the key"),
         ("project.changed", "changed the project"),
         ("project.created", "created the project"),
