@@ -20,6 +20,7 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("meta", "name"),
     ("projects", "id"),
     ("project_secrets", "project, name"),
+    ("retired_secrets", "project, key"),
     ("jobs", "id"),
     ("messages", "number"),
     ("runs", "number"),

@@ -13,6 +13,7 @@ mod lists;
 mod memory;
 mod postgres;
 mod retention;
+mod retired;
 mod rows;
 mod seal;
 mod sealed;

@@ -72,8 +72,19 @@ pub struct MemoryStore {
     wakeups: Wakeups,
 }
 
+/// A value of a project's secret that was changed or removed.
+#[derive(Debug)]
+struct RetiredSecret {
+    project: ProjectId,
+    name: String,
+    value: SecretValue,
+    at: Timestamp,
+}
+
 #[derive(Debug, Default)]
 struct Tables {
+    /// The time of the administrative change that is made.
+    now: Timestamp,
     jobs: BTreeMap<JobId, Job>,
     attributes: BTreeMap<JobId, Vec<Attribute>>,
     messages: Vec<Message>,
@@ -85,6 +96,7 @@ struct Tables {
     rates: BTreeMap<(ProjectId, &'static str), Window>,
     projects: BTreeMap<ProjectId, Project>,
     secrets: BTreeMap<(ProjectId, String), SecretValue>,
+    retired: Vec<RetiredSecret>,
     keys: BTreeMap<KeyId, ApiKey>,
     /// The audit log, in the order of the numbers.
     audit: Vec<AuditLine>,
@@ -360,6 +372,7 @@ impl Store for MemoryStore {
         tables.deleted.retain(|_, at| !expired(*at, ends.deleted));
         let jobs = tables.at_rest(ends.jobs, false, limit);
         tables.remove(&jobs, now);
+        tables.remove_retired(now);
         Ok(Swept {
             idempotency_keys: keys.len(),
             rate_windows: windows.len(),

@@ -12,6 +12,8 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::trust::EXPIRED_KEY_KEPT;
 use journeyman_core::user::{SESSION_IDLE, SESSION_LIFETIME};
 
+use crate::retired;
+
 /// The cutoff time of each kind of row. Rows that are not newer are removed; `i64::MIN` removes none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends {
@@ -34,6 +36,10 @@ pub(crate) struct Ends {
     pub(crate) links: i64,
     /// The cutoff for the expiry of a key of a trust.
     pub(crate) keys: i64,
+    /// The cutoff for the time at which a value of a secret was changed.
+    pub(crate) retired: i64,
+    /// The time in microseconds after its change for which a value may reach new jobs.
+    pub(crate) slack: i64,
 }
 
 impl Ends {
@@ -54,6 +60,8 @@ impl Ends {
             idle_sessions: before(SESSION_IDLE),
             links: now.as_micros(),
             keys: before(EXPIRED_KEY_KEPT),
+            retired: before(retired::KEPT),
+            slack: i64::try_from(retired::SLACK.as_micros()).unwrap_or(i64::MAX),
         }
     }
 }

@@ -136,6 +136,9 @@ const ANSWERS: [Table; 2] = table!(
     ["convert_to(record, 'UTF8')", "convert_from($4, 'UTF8')", "convert_from($3, 'UTF8')"]
 );
 
+const RETIRED_SECRETS: [Table; 2] =
+    table!("retired_secrets", "project", "key", "value", "", ["value", "?4", "?3"], ["value", "$4", "$3"]);
+
 /// Returns the statements about a kind of values, for SQLite and for PostgreSQL.
 pub(crate) const fn tables(kind: SealedKind) -> &'static [Table; 2] {
     match kind {
@@ -144,6 +147,7 @@ pub(crate) const fn tables(kind: SealedKind) -> &'static [Table; 2] {
         SealedKind::SlackSecret => &SLACK_SECRETS,
         SealedKind::WebhookSecret => &WEBHOOK_SECRETS,
         SealedKind::Answer => &ANSWERS,
+        SealedKind::RetiredSecret => &RETIRED_SECRETS,
     }
 }
 

@@ -16,6 +16,8 @@ use journeyman_core::slack::{SlackSecret, SlackSecretChanges, SlackSecrets};
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::webhook::{WebhookSecret, WebhookSecrets};
 
+use crate::retired;
+
 pub use self::keys::{KeyId, MasterKey, MasterKeys};
 pub(crate) use self::keys::{from_digits, to_digits};
 
@@ -181,6 +183,7 @@ pub(crate) fn context(kind: SealedKind, owner: &str, name: &str) -> String {
         // The current and the old secret have the same one, because a rotation of the secret copies the row.
         SealedKind::WebhookSecret => format!("webhook_secrets/{owner}/value"),
         SealedKind::Answer => answer_context(name),
+        SealedKind::RetiredSecret => context(SealedKind::ProjectSecret, owner, retired::name_of(name)),
     }
 }
 

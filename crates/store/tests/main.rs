@@ -24,6 +24,7 @@ mod store {
     mod pulls;
     mod replication;
     mod reports;
+    mod retired_secrets;
     mod sealed;
     mod slack;
     mod templates;

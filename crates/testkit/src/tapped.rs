@@ -238,6 +238,7 @@ delegate! {
         read projects_after(after: Option<ProjectId>, limit: usize) -> Result<Vec<Project>, StoreError>;
         read projects() -> Result<Vec<Project>, StoreError>;
         read secrets(id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError>;
+        read retired_secrets(id: ProjectId, since: Timestamp) -> Result<Vec<(String, SecretValue)>, StoreError>;
     }
 }
 

@@ -92,8 +92,9 @@ fn check_key(settings: &Settings, manifest: &Manifest) -> anyhow::Result<Option<
         .map(String::as_str)
         .collect();
     if !missing.is_empty() {
+        let verb = if here.len() == 1 { "key here is" } else { "keys here are" };
         bail!(
-            "the master keys here are {}, but the backup's secrets are encrypted with {}; provide that key with \
+            "the master {verb} {}, but the backup's secrets are encrypted with {}; provide that key with \
              JOURNEYMAN_MASTER_KEY or master-key-file, or as another one with JOURNEYMAN_OTHER_MASTER_KEYS or \
              other-master-key-files",
             here.join(", "),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::given::site;
+use super::given::{Service, Site, site};
 
 const VALUE: &str = "s3cret-9f8e-s3cret";
 
@@ -82,4 +82,72 @@ fn a_fetch_that_fails_reveals_no_secret() {
     let events = service.events(&job);
     let others: Vec<_> = events.as_array().unwrap().iter().filter(|event| event["type"] != "job.created").collect();
     assert!(!json!(others).to_string().contains(VALUE), "{others:#?}");
+}
+
+/// Sets a secret of the project that the setup command and the agent get, or removes it.
+fn set_token(service: &Service, value: Option<&str>) {
+    service.configure(json!({ "secrets": { "TOKEN": value }, "secretUses": { "TOKEN": ["setup", "agent"] } }));
+}
+
+/// Waits for the end of a job, and returns everything that is shown of it.
+fn texts_of(service: &Service, job: &str) -> String {
+    assert_eq!(service.settled(job)["status"], "completed", "{:#}", service.events(job));
+    let texts = [service.events(job), service.get(job), service.get(&format!("{job}/messages"))];
+    texts.map(|text| text.to_string()).concat()
+}
+
+#[test]
+fn a_value_that_was_changed_or_removed_stays_hidden_in_later_runs_of_the_job() {
+    let site = site();
+    let service = site.start();
+    let next = "n3xt-7c6b-n3xt";
+    set_token(&service, Some(VALUE));
+    // The agent keeps the value in its home and in its workspace.
+    let job = service.create("[[run echo $TOKEN > ~/kept; echo $TOKEN > kept.tmp]]");
+    texts_of(&service, &job);
+    let printing = "[[run cat ~/kept kept.tmp; echo now $TOKEN]]";
+
+    set_token(&service, Some(next));
+    service.send(&job, printing);
+    let texts = texts_of(&service, &job);
+    assert!(!texts.contains(VALUE) && !texts.contains(next), "{texts}");
+    assert!(texts.contains("now [secret TOKEN]"), "the run got the new value: {texts}");
+
+    set_token(&service, None);
+    service.send(&job, "[[run cat ~/kept kept.tmp]][[say it was]]");
+    let texts = texts_of(&service, &job);
+    assert!(!texts.contains(VALUE) && texts.contains("[secret TOKEN]"), "{texts}");
+
+    // Another process has the earlier values too, and the database has none of them as it is.
+    drop(service);
+    let service = site.start();
+    service.send(&job, printing);
+    let texts = texts_of(&service, &job);
+    assert!(!texts.contains(VALUE), "{texts}");
+    for file in ["data/journeyman.db", "data/journeyman.db-wal"] {
+        let bytes = std::fs::read(site.path(file)).unwrap_or_default();
+        assert!(!bytes.windows(VALUE.len()).any(|window| window == VALUE.as_bytes()), "{file}");
+    }
+    // The control: without the row of the earlier value, the run would have shown what the file has.
+    assert_eq!(std::fs::read_to_string(kept(&site, &job)).unwrap().trim(), VALUE);
+}
+
+fn kept(site: &Site, job: &str) -> std::path::PathBuf {
+    site.path(&format!("data/workspaces/{}/home/kept", job.rsplit('/').next().unwrap()))
+}
+
+#[test]
+fn a_value_that_is_changed_or_removed_during_a_run_stays_hidden_in_it() {
+    for change in [Some("n3xt-7c6b-n3xt"), None] {
+        let site = site();
+        let service = site.start();
+        set_token(&service, Some(VALUE));
+        let job = service.create("[[run echo before $TOKEN]][[hold]][[run echo after $TOKEN; cat ~/kept]]");
+        site.held(&job);
+        set_token(&service, change);
+        std::fs::write(kept(&site, &job), VALUE).unwrap();
+        site.release(&service, &job);
+        let texts = texts_of(&service, &job);
+        assert!(texts.contains("after [secret TOKEN]") && !texts.contains(VALUE), "{texts}");
+    }
 }

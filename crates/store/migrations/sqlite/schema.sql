@@ -668,3 +668,11 @@ CREATE TABLE comparison_schedule (
 ) WITHOUT ROWID, STRICT;
 
 CREATE INDEX comparison_schedule_due ON comparison_schedule (due_at);
+
+CREATE TABLE retired_secrets (
+    project TEXT NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
+    key     TEXT NOT NULL, -- the name of the secret, a slash, and random digits
+    value   BLOB NOT NULL, -- encrypted
+    at      INTEGER NOT NULL, -- when the value was changed or removed
+    PRIMARY KEY (project, key)
+) WITHOUT ROWID, STRICT;

@@ -10,7 +10,7 @@ use journeyman_core::ids::{JobId, ProjectId, UserId};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin, SessionsToEnd};
-use journeyman_core::project::{Project, SecretChanges};
+use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use journeyman_core::pull::{Comment, LocalPull, PullState};
 use journeyman_core::slack::SlackWorkspace;
 use journeyman_core::template::{Template, name_key};
@@ -19,8 +19,9 @@ use journeyman_core::trust::Trust;
 use journeyman_core::user::{Role, User};
 use journeyman_core::webhook::Webhook;
 
-use super::{MemoryStore, Tables};
+use super::{MemoryStore, RetiredSecret, Tables};
 use crate::admin::{AdminTables, Answers, administer};
+use crate::retired;
 
 #[async_trait]
 impl AdminStore for MemoryStore {
@@ -31,7 +32,9 @@ impl AdminStore for MemoryStore {
         now: Timestamp,
         mut decide: DecideAdmin,
     ) -> Result<Administered, AdminError> {
-        administer(&mut *self.tables(), &Answers::Plain, &subject, once.as_ref(), now, &mut decide)
+        let mut tables = self.tables();
+        tables.now = now;
+        administer(&mut *tables, &Answers::Plain, &subject, once.as_ref(), now, &mut decide)
     }
 
     async fn answered(&self, claim: Claim, now: Timestamp) -> Result<Option<String>, AdminError> {
@@ -239,6 +242,7 @@ impl Tables {
 
     fn put_project(&mut self, mut project: Project, secrets: SecretChanges) {
         for (name, value) in secrets {
+            self.retire(&project.id, &name, value.as_ref());
             match value {
                 Some(value) => self.secrets.insert((project.id.clone(), name), value),
                 None => self.secrets.remove(&(project.id.clone(), name)),
@@ -249,6 +253,27 @@ impl Tables {
         self.projects.insert(project.id.clone(), project);
     }
 
+    /// Keeps the value of a secret that is about to be changed or removed.
+    fn retire(&mut self, project: &ProjectId, name: &str, next: Option<&SecretValue>) {
+        let Some(value) = self.secrets.get(&(project.clone(), name.to_owned())) else { return };
+        if next != Some(value) {
+            let (value, at) = (value.clone(), self.now);
+            self.retired.push(RetiredSecret { project: project.clone(), name: name.to_owned(), value, at });
+        }
+    }
+
+    /// Removes the retired values that no job can have got.
+    pub(super) fn remove_retired(&mut self, now: Timestamp) {
+        let jobs: Vec<(ProjectId, Timestamp)> =
+            self.jobs.values().map(|job| (job.project.clone(), job.created_at)).collect();
+        self.retired.retain(|row| {
+            let may_have_got = |(project, since): &(ProjectId, Timestamp)| {
+                *project == row.project && retired::earliest(*since) <= row.at.as_micros()
+            };
+            row.at > now - retired::KEPT || jobs.iter().any(may_have_got)
+        });
+    }
+
     fn delete_project(&mut self, id: &ProjectId, repository: Option<String>, at: Timestamp) {
         let jobs: Vec<JobId> = self.jobs.values().filter(|job| job.project == *id).map(|job| job.id).collect();
         self.remove(&jobs, at);
@@ -257,6 +282,7 @@ impl Tables {
         self.spending.retain(|(project, ..), _| project != id);
         self.reservations.retain(|held| held.sums.project != *id);
         self.secrets.retain(|(project, _), _| project != id);
+        self.retired.retain(|row| row.project != *id);
         self.holds.remove(id);
         self.imports.remove(id);
         self.comparisons.retain(|(project, _)| project != id);

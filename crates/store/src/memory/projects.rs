@@ -6,8 +6,10 @@ use async_trait::async_trait;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{ProjectStore, StoreError};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
+use journeyman_core::time::Timestamp;
 
 use super::MemoryStore;
+use crate::retired;
 
 #[async_trait]
 impl ProjectStore for MemoryStore {
@@ -29,6 +31,13 @@ impl ProjectStore for MemoryStore {
         let tables = self.tables();
         let own = tables.secrets.iter().filter(|((project, _), _)| *project == id);
         Ok(own.map(|((_, name), value)| (name.clone(), value.clone())).collect())
+    }
+
+    async fn retired_secrets(&self, id: ProjectId, since: Timestamp) -> Result<Vec<(String, SecretValue)>, StoreError> {
+        let tables = self.tables();
+        let earliest = retired::earliest(since);
+        let own = tables.retired.iter().filter(|row| row.project == id && row.at.as_micros() >= earliest);
+        Ok(own.map(|row| (row.name.clone(), row.value.clone())).collect())
     }
 
     async fn identify_repository(&self, id: ProjectId, seen: RepositoryIdentity) -> Result<(), StoreError> {

@@ -37,6 +37,7 @@ use super::sweep::remove_job;
 use super::write::insert_tasks;
 use super::{PostgresStore, slack, templates, trusts, webhooks};
 use crate::admin::Answers;
+use crate::retired;
 use crate::rows;
 use crate::vault;
 
@@ -132,7 +133,8 @@ impl PostgresStore {
                 return Err(AdminError::Refused(refusal).into());
             }
         };
-        let mut calls = self.writes(&change)?;
+        let mut calls = self.retire(&session, &change, now).await?;
+        calls.extend(self.writes(&change)?);
         if let Some(once) = once {
             calls.push(remember(&once.claim, answers.seal(once, now)?));
         }
@@ -279,6 +281,35 @@ impl PostgresStore {
 }
 
 impl PostgresStore {
+    /// Returns the statements that keep the values of secrets of projects that the change replaces or removes. The lock of
+    /// the project prevents other changes of them.
+    async fn retire(&self, session: &Session, change: &AdminChange, now: Timestamp) -> Result<Vec<Call>, PgError> {
+        let mut calls = Vec::new();
+        for row in &change.rows {
+            let AdminRow::Project(project, changes) = row else { continue };
+            if changes.is_empty() {
+                continue;
+            }
+            let names: Vec<String> = changes.keys().cloned().collect();
+            let text = "SELECT name, value FROM project_secrets WHERE project = $1 AND name = ANY($2)";
+            let stored = session.run(&[call!(text, project.id.to_string(), names)]).await?;
+            for row in stored.iter().flatten() {
+                let (name, value): (String, Vec<u8>) = (row.try_get("name")?, row.try_get("value")?);
+                let next = changes.get(&name).and_then(Option::as_ref);
+                if !retired::is_same(&self.master_keys, &project.id, &name, &value, next) {
+                    calls.push(call!(
+                        "INSERT INTO retired_secrets (project, key, value, at) VALUES ($1, $2, $3, $4)",
+                        project.id.to_string(),
+                        retired::key(&name, &*self.ids),
+                        value,
+                        now.as_micros()
+                    ));
+                }
+            }
+        }
+        Ok(calls)
+    }
+
     fn webhook_secret(&self, id: WebhookId, change: &SecretChange) -> Result<Vec<Call>, StoreError> {
         let put = "INSERT INTO webhook_secrets (webhook, name, value) VALUES ($1, 'current', $2)
                    ON CONFLICT (webhook, name) DO UPDATE SET value = excluded.value";

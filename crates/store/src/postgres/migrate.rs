@@ -76,6 +76,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0045_reservations.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0046_base_comparisons.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0047_effort.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0048_retired_secrets.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0050_proofs.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0051_second_factors.sql"), needs: 5 },
 ];

@@ -6,11 +6,13 @@ use async_trait::async_trait;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{ProjectStore, StoreError};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
+use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::PostgresStore;
 use super::error::PgError;
 use super::pipeline::call;
+use crate::retired;
 use crate::rows::{self, to_json};
 use crate::vault;
 
@@ -37,6 +39,14 @@ impl ProjectStore for PostgresStore {
         let sealed = found.iter().map(|row| Ok((row.try_get("name")?, row.try_get("value")?)));
         let sealed: Result<Vec<(String, Vec<u8>)>, tokio_postgres::Error> = sealed.collect();
         vault::open_all(&self.master_keys, &id, sealed.map_err(PgError::from)?)
+    }
+
+    async fn retired_secrets(&self, id: ProjectId, since: Timestamp) -> Result<Vec<(String, SecretValue)>, StoreError> {
+        let text = "SELECT key, value FROM retired_secrets WHERE project = $1 AND at >= $2";
+        let found = self.read(call!(text, id.to_string(), retired::earliest(since))).await?;
+        let sealed = found.iter().map(|row| Ok((row.try_get("key")?, row.try_get("value")?)));
+        let sealed: Result<Vec<(String, Vec<u8>)>, tokio_postgres::Error> = sealed.collect();
+        Ok(retired::open_all(&self.master_keys, &id, sealed.map_err(PgError::from)?))
     }
 
     async fn identify_repository(&self, id: ProjectId, seen: RepositoryIdentity) -> Result<(), StoreError> {

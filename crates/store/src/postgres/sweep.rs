@@ -141,6 +141,13 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
         call!("DELETE FROM sessions WHERE created_at <= $1 OR seen_at <= $2", ends.sessions, ends.idle_sessions),
         call!("DELETE FROM links WHERE expires_at <= $1", ends.links),
         call!("DELETE FROM deleted WHERE at <= $1", ends.deleted),
+        call!(
+            "DELETE FROM retired_secrets WHERE at <= $1 AND NOT EXISTS
+             (SELECT 1 FROM jobs
+              WHERE jobs.project = retired_secrets.project AND jobs.created_at <= retired_secrets.at + $2)",
+            ends.retired,
+            ends.slack
+        ),
     ]
 }
 

@@ -13,13 +13,13 @@ use journeyman_core::ids::{ProjectId, UserId, WebhookId};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
-use journeyman_core::project::Project;
+use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::{Comment, LocalPull};
 use journeyman_core::template::name_key;
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::user::{Session as SignedIn, SignInLink, TokenHash, User};
 use journeyman_core::webhook::decide::SecretChange;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::{OpError, ReadError};
 use super::inbox::insert_event;
@@ -33,6 +33,7 @@ use super::users::end_sessions;
 use super::write::Session;
 use super::{SqliteStore, slack, templates, trusts, webhooks};
 use crate::admin::{AdminTables, Answers, administer};
+use crate::retired;
 use crate::rows::{self, HostDocument, to_json};
 use crate::vault::{self, MasterKeys, Sealed};
 
@@ -57,7 +58,7 @@ impl AdminStore for SqliteStore {
         self.writer
             .write(move |db| {
                 let answers = Answers::Sealed { keys: &keys, ids: &*ids };
-                let mut tables = Tables { db, keys: &keys, ids: &*ids };
+                let mut tables = Tables { db, keys: &keys, ids: &*ids, now };
                 administer(&mut tables, &answers, &subject, once.as_ref(), now, &mut decide)
             })
             .await
@@ -80,6 +81,7 @@ struct Tables<'a> {
     db: &'a Session<'a>,
     keys: &'a MasterKeys,
     ids: &'a dyn IdGen,
+    now: Timestamp,
 }
 
 impl AdminTables for Tables<'_> {
@@ -233,6 +235,7 @@ impl AdminTables for Tables<'_> {
     fn write(&mut self, row: &AdminRow) -> Op<()> {
         match row {
             AdminRow::Project(project, secrets) => {
+                self.retire(&project.id, secrets)?;
                 let sealed = vault::seal_all(self.keys, self.ids, &project.id, secrets.clone())?;
                 self.put_project(project, &sealed)
             }
@@ -400,6 +403,24 @@ impl Tables<'_> {
                     "DELETE FROM project_secrets WHERE project = ?1 AND name = ?2",
                     [project.id.as_str(), name],
                 )?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the values of secrets that are about to be changed or removed.
+    fn retire(&self, project: &ProjectId, changes: &SecretChanges) -> Op<()> {
+        for (name, next) in changes {
+            let text = "SELECT value FROM project_secrets WHERE project = ?1 AND name = ?2";
+            let mut query = self.db.prepare_cached(text)?;
+            let stored: Option<Vec<u8>> = query.query_row([project.as_str(), name], |row| row.get(0)).optional()?;
+            if let Some(stored) = stored
+                && !retired::is_same(self.keys, project, name, &stored, next.as_ref())
+            {
+                self.execute(
+                    "INSERT INTO retired_secrets (project, key, value, at) VALUES (?1, ?2, ?3, ?4)",
+                    params![project.as_str(), retired::key(name, self.ids), stored, self.now.as_micros()],
+                )?;
             }
         }
         Ok(())

@@ -57,6 +57,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0045_reservations.sql"),
     include_str!("../../migrations/sqlite/0046_base_comparisons.sql"),
     include_str!("../../migrations/sqlite/0047_effort.sql"),
+    include_str!("../../migrations/sqlite/0048_retired_secrets.sql"),
     include_str!("../../migrations/sqlite/0050_proofs.sql"),
     include_str!("../../migrations/sqlite/0051_second_factors.sql"),
 ];

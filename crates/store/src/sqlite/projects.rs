@@ -6,11 +6,13 @@ use async_trait::async_trait;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{ProjectStore, StoreError};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
+use journeyman_core::time::Timestamp;
 use rusqlite::params;
 
 use super::SqliteStore;
 use super::error::OpError;
 use super::rows::collect;
+use crate::retired;
 use crate::rows::{self, to_json};
 use crate::vault;
 
@@ -53,6 +55,18 @@ impl ProjectStore for SqliteStore {
             Ok(rows.collect::<Result<Vec<(String, Vec<u8>)>, _>>()?)
         });
         vault::open_all(&self.master_keys, &project, sealed.await?)
+    }
+
+    async fn retired_secrets(&self, id: ProjectId, since: Timestamp) -> Result<Vec<(String, SecretValue)>, StoreError> {
+        let project = id.clone();
+        let sealed = self.readers.find(move |db| {
+            let text = "SELECT key, value FROM retired_secrets WHERE project = ?1 AND at >= ?2";
+            let mut query = db.prepare_cached(text)?;
+            let rows = query
+                .query_map(params![id.as_str(), retired::earliest(since)], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<Result<Vec<(String, Vec<u8>)>, _>>()?)
+        });
+        Ok(retired::open_all(&self.master_keys, &project, sealed?))
     }
 
     async fn identify_repository(&self, id: ProjectId, seen: RepositoryIdentity) -> Result<(), StoreError> {

@@ -61,6 +61,11 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
         )?
         .execute(params![ends.keys, limit])?;
     db.prepare_cached("DELETE FROM deleted WHERE at <= ?1")?.execute([ends.deleted])?;
+    db.prepare_cached(
+        "DELETE FROM retired_secrets WHERE at <= ?1 AND NOT EXISTS
+         (SELECT 1 FROM jobs WHERE jobs.project = retired_secrets.project AND jobs.created_at <= retired_secrets.at + ?2)",
+    )?
+    .execute([ends.retired, ends.slack])?;
     Ok(Swept {
         idempotency_keys,
         rate_windows,

@@ -14,7 +14,7 @@ use journeyman_core::ports::{
 use journeyman_core::project::SecretValue;
 use journeyman_core::slack::{SlackMode, SlackSecret, SlackSettings, SlackWorkspace};
 use journeyman_core::template::{Template, TemplateSettings, decide};
-use journeyman_core::time::Clock as _;
+use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::webhook::decide::SecretChange;
 use journeyman_core::webhook::{Webhook, WebhookFormat, WebhookSecret, WebhookSettings};
 use journeyman_store::{
@@ -137,6 +137,7 @@ async fn fill(store: &dyn Store) {
         .await
         .unwrap();
     store.create_project(project("other"), [("A".to_owned(), secret("three"))].into()).await.unwrap();
+    store.update_project(project("other"), [("A".to_owned(), secret("four"))].into()).await.unwrap();
     assert_eq!(once(store).await, None);
     let (rows, now) = (rows_of_others(), World::new().now());
     let decide = Box::new(move |_: &AdminState| Ok(AdminChange::new(rows.clone(), entry())));
@@ -232,11 +233,11 @@ async fn every_value_is_encrypted_again_and_only_then_the_old_key_is_dispensable
         let store = database.open(2, &[1]).await;
         let before = census(&*store).await;
         assert_eq!((before.current.clone(), before.others.clone()), (id(2), vec![id(1)]));
-        assert_eq!((before.required.clone(), before.with_other_keys()), (Some(id(1)), 8), "{before:?}");
+        assert_eq!((before.required.clone(), before.with_other_keys()), (Some(id(1)), 9), "{before:?}");
         assert!(!before.is_complete() && census(&*first).await.is_complete());
 
         let done = rotate(&*store).await;
-        let expected = SealedKind::ALL.into_iter().zip([3, 1, 1, 2, 1]).collect();
+        let expected = SealedKind::ALL.into_iter().zip([3, 1, 1, 2, 1, 1]).collect();
         assert_eq!(done, expected);
         assert_eq!(rotate(&*store).await.values().sum::<u64>(), 0, "a second rotation has nothing to do");
         assert!(!census(&*store).await.is_complete(), "services still need the old key to start");
@@ -248,7 +249,9 @@ async fn every_value_is_encrypted_again_and_only_then_the_old_key_is_dispensable
 
         let last = database.open(2, &[]).await;
         assert_eq!(secrets(&*last, "shop").await, ["one", "two"]);
-        assert_eq!(secrets(&*last, "other").await, ["three"]);
+        assert_eq!(secrets(&*last, "other").await, ["four"]);
+        let earlier = last.retired_secrets("other".parse().unwrap(), Timestamp::from_micros(0)).await.unwrap();
+        assert_eq!(earlier, [("A".to_owned(), SecretValue("three".to_owned()))]);
         assert_eq!(once(&*last).await.as_deref(), Some("the answer"));
         assert!(others_are_known(&*last).await && census(&*last).await.is_complete());
         assert_eq!(database.try_open(1, &[]).await.err(), Some(Some(VaultError::OtherKey)), "only the old key");
@@ -278,6 +281,7 @@ async fn each_transaction_has_its_entry_in_the_audit_log() {
             of("(1 in slack_secrets)"),
             of("(2 in webhook_secrets)"),
             of("(1 in idempotency_keys)"),
+            of("(1 in retired_secrets)"),
             id(2),
         ];
         assert_eq!(subjects, expected);

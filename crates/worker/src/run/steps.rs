@@ -767,13 +767,20 @@ fn model_keys(project: &Project, secrets: &Secrets) -> Secrets {
     secrets.iter().filter(|(name, _)| is_key(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Returns the project's secrets, and redacts them from all later reports.
+/// Returns the project's secrets. Redacts them from all later reports, together with the earlier values that the job can
+/// have got: its workspace, its home and its conversation may still have them.
 async fn secrets(host: &Host, assignment: &Assignment) -> Result<Secrets, RunError> {
     let project = &assignment.project;
-    if project.secret_names.is_empty() {
-        return Ok(Secrets::new());
+    let secrets = match project.secret_names.is_empty() {
+        true => Secrets::new(),
+        false => host.store.secrets(project.id.clone()).await?,
+    };
+    // Read after the current values, so that a value that is changed meanwhile is in one of both.
+    let since = assignment.claimed.job.created_at;
+    let earlier = host.store.retired_secrets(project.id.clone(), since).await?;
+    if !secrets.is_empty() || !earlier.is_empty() {
+        let earlier = earlier.iter().map(|(name, value)| (name, value));
+        assignment.reporter.hide(Redactor::new(secrets.iter().chain(earlier)));
     }
-    let secrets = host.store.secrets(project.id.clone()).await?;
-    assignment.reporter.hide(Redactor::new(&secrets));
     Ok(secrets)
 }

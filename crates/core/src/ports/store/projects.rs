@@ -25,6 +25,14 @@ pub trait ProjectStore: Send + Sync {
     /// Decrypts and returns the secrets of a project, by name.
     async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError>;
 
+    /// Decrypts and returns the values of a project's secrets that were changed or removed, as pairs of a name and a
+    /// value, except those that no job that was created at `since` or later can have got. A value that no configured
+    /// key decrypts is left out, and its row is in the log.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    async fn retired_secrets(&self, id: ProjectId, since: Timestamp) -> Result<Vec<(String, SecretValue)>, StoreError>;
+
     /// Records the repository of a project, if the project has the address and no repository was seen there before.
     async fn identify_repository(&self, id: ProjectId, seen: RepositoryIdentity) -> Result<(), StoreError>;
 }

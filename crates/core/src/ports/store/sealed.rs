@@ -20,15 +20,24 @@ pub enum SealedKind {
     WebhookSecret,
     /// The answers to administrative requests with an `Idempotency-Key`, which exist for 24 hours.
     Answer,
+    /// The values of secrets of projects that were changed or removed, which runs of older jobs redact.
+    RetiredSecret,
 }
 
 impl SealedKind {
     /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::ProjectSecret, Self::CodeHostSecret, Self::SlackSecret, Self::WebhookSecret, Self::Answer];
+    pub const ALL: [Self; 6] = [
+        Self::ProjectSecret,
+        Self::CodeHostSecret,
+        Self::SlackSecret,
+        Self::WebhookSecret,
+        Self::Answer,
+        Self::RetiredSecret,
+    ];
 
     /// The kinds whose values are used as long as they are stored. Their tables are small.
-    pub const LASTING: [Self; 4] = [Self::ProjectSecret, Self::CodeHostSecret, Self::SlackSecret, Self::WebhookSecret];
+    pub const LASTING: [Self; 5] =
+        [Self::ProjectSecret, Self::CodeHostSecret, Self::SlackSecret, Self::WebhookSecret, Self::RetiredSecret];
 
     /// Returns the name of the table.
     #[must_use]
@@ -39,6 +48,7 @@ impl SealedKind {
             Self::SlackSecret => "slack_secrets",
             Self::WebhookSecret => "webhook_secrets",
             Self::Answer => "idempotency_keys",
+            Self::RetiredSecret => "retired_secrets",
         }
     }
 
@@ -51,6 +61,7 @@ impl SealedKind {
             Self::SlackSecret => "secrets of Slack workspaces",
             Self::WebhookSecret => "secrets of webhooks",
             Self::Answer => "answers to requests",
+            Self::RetiredSecret => "earlier secrets of projects",
         }
     }
 }
