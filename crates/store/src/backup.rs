@@ -73,7 +73,7 @@ const PROOF: &str = "SELECT value FROM meta WHERE name = 'master_key'";
 
 /// Returns the IDs of the master keys that a database needs.
 fn needed_keys(census: &SealedCensus) -> Vec<String> {
-    let of_values = census.counts.iter().flat_map(|(_, counts)| {
+    let of_values = census.counts.values().flat_map(|counts| {
         let current = (counts.current > 0).then_some(&census.current);
         current.into_iter().chain(counts.others.keys())
     });
