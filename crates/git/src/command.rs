@@ -80,6 +80,9 @@ const CONFIG: &[(&str, &str)] = &[
 /// The files that git syncs (git-config(1), `core.fsync`); by default it does not sync loose objects and refs.
 pub(crate) const FSYNC: &str = "committed,derived-metadata,reference";
 
+/// The setting with which git syncs the same files without refs.
+pub const UNSYNCED_REFS: &str = "core.fsync=committed,derived-metadata";
+
 /// Loose objects that are written together share one disk sync, if the file system supports that.
 pub(crate) const FSYNC_METHOD: &str = "batch";
 /// Returns the settings for a git process that serves a path. The process does not inherit the settings of the client's

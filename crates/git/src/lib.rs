@@ -17,7 +17,7 @@ mod route;
 mod small_blobs;
 mod sync;
 
-pub use command::{Git, GitCommand, Output, Pieces, Piped, Runner, pairs, write_program};
+pub use command::{Git, GitCommand, Output, Pieces, Piped, Runner, UNSYNCED_REFS, pairs, write_program};
 pub use connection::Service;
 pub use failure::{Failure, GitError};
 pub use lock::FileLock;

@@ -16,7 +16,7 @@ use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::ports::Remote;
 use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::run::ReasonCode;
-use journeyman_git::{Failure, Folders, Git, GitError, KnownConflicts, Output, Route, Service};
+use journeyman_git::{Failure, Folders, Git, GitError, KnownConflicts, Output, Route, Service, UNSYNCED_REFS};
 
 use crate::RepositoryError;
 use crate::listing::{self, Branches, refs};
@@ -255,8 +255,13 @@ impl ProjectMirrors {
         let mut attempts_left = FETCHES;
         loop {
             attempts_left -= 1;
-            let error = match self.fetch_objects(mirror, remote, &["--prune"], &refs).await {
+            let error = match self.fetch_objects(mirror, remote, &["--prune"], &refs, is_new).await {
                 Ok(output) if output.is_of_shallow_clone() => return Err(RepositoryError::shallow()),
+                Ok(_) if is_new => {
+                    // One file with all refs, which is synced.
+                    self.git.at(mirror, ["pack-refs", "--all"]).run().await?;
+                    return Ok(());
+                }
                 Ok(_) => return Ok(()),
                 Err(error) => error,
             };
@@ -270,16 +275,20 @@ impl ProjectMirrors {
         }
     }
 
-    /// Fetches refs of a remote into the repository at `into`. The caller holds its lock.
+    /// Fetches refs of a remote into the repository at `into`. The caller holds its lock. The refs of a repository that
+    /// is new are not synced, one file for each: 100,000 of them took 283 s instead of 8 s on ext4.
     pub(crate) async fn fetch_objects(
         &self,
         into: &Path,
         remote: &Remote,
         options: &[&str],
         refs: &[&str],
+        is_new: bool,
     ) -> Result<Output, GitError> {
+        let unsynced = ["-c", UNSYNCED_REFS];
         let fetch = |route: &Route| {
-            let arguments = ["fetch", "--quiet", "--no-write-fetch-head"].iter().chain(options);
+            let begin: &[&str] = if is_new { &unsynced } else { &[] };
+            let arguments = begin.iter().chain(&["fetch", "--quiet", "--no-write-fetch-head"]).chain(options);
             let refs = ["--", route.address()].into_iter().chain(refs.iter().copied()).map(str::to_owned);
             let arguments = arguments.map(|text| (*text).to_owned()).chain(route.reading()).chain(refs);
             self.git.at(into, arguments).timeout(FETCH_TIMEOUT)

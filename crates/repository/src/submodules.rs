@@ -164,7 +164,7 @@ impl ProjectMirrors {
         let lock = self.lock(&mirror.path);
         let _held = lock.lock().await;
         let refspec = format!("+{commit}:{KEPT}/{commit}");
-        self.fetch_objects(&mirror.path, &mirror.remote, &["--no-tags"], &[&refspec]).await?;
+        self.fetch_objects(&mirror.path, &mirror.remote, &["--no-tags"], &[&refspec], false).await?;
         Ok(Some(mirror))
     }
 
@@ -185,7 +185,7 @@ impl ProjectMirrors {
         remove(&probe).await?;
         self.git.command(["init", "--quiet", "--bare", "--template="]).env("GIT_DIR", &probe).run().await?;
         let options = ["--no-tags", "--depth=1", "--filter=tree:0"];
-        let fetched = self.fetch_objects(&probe, &mirror.remote, &options, &[commit.as_str()]).await;
+        let fetched = self.fetch_objects(&probe, &mirror.remote, &options, &[commit.as_str()], false).await;
         remove(&probe).await?;
         match fetched {
             Ok(_) => Ok(true),

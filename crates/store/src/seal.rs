@@ -7,8 +7,8 @@ use journeyman_core::time::IdGen;
 
 use crate::vault::MasterKeys;
 
-/// Encrypts texts that leave the server with the current master key, and decrypts them with each configured key. The associated data has its own prefix, so that such a
-/// text cannot be used in place of a stored secret.
+/// Encrypts texts with the current master key for others than the store, such as cookies, and decrypts them with each
+/// configured key. The associated data has its own prefix, so that such a text cannot be used in place of a stored secret.
 pub struct Sealer {
     keys: MasterKeys,
     ids: Arc<dyn IdGen>,
@@ -22,7 +22,8 @@ impl Sealer {
     }
 }
 
-fn outside(context: &str) -> String {
+/// Returns the associated data of a text with this context.
+pub(crate) fn outside(context: &str) -> String {
     format!("outside/{context}")
 }
 

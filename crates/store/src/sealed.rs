@@ -139,6 +139,31 @@ const ANSWERS: [Table; 2] = table!(
 const RETIRED_SECRETS: [Table; 2] =
     table!("retired_secrets", "project", "key", "value", "", ["value", "?4", "?3"], ["value", "$4", "$3"]);
 
+/// The secret of a user's app is a part of a JSON object. The version makes a decision about the earlier row start again.
+const SECOND_FACTORS: [Table; 2] = [
+    Table {
+        page:
+            "SELECT id AS owner, '' AS name, CAST(json_extract(second_factor, '$.secret') AS BLOB) AS value FROM users
+               WHERE (id, '') > (?1, ?2) AND second_factor IS NOT NULL ORDER BY id LIMIT ?3",
+        replace: "UPDATE users
+                  SET second_factor = json_set(second_factor, '$.secret', CAST(?4 AS TEXT)), version = version + 1
+                  WHERE id = ?1 AND ?2 = '' AND json_extract(second_factor, '$.secret') = CAST(?3 AS TEXT)
+                  RETURNING 1",
+    },
+    Table {
+        page: "SELECT id AS owner, '' AS name, convert_to(second_factor::json ->> 'secret', 'UTF8') AS value FROM users
+               WHERE (id, '') > ($1, $2) AND second_factor IS NOT NULL ORDER BY id LIMIT $3",
+        replace: "UPDATE users
+                  SET second_factor =
+                      jsonb_set(second_factor::jsonb, '{secret}', to_jsonb(convert_from($4, 'UTF8')))::text,
+                      version = version + 1
+                  WHERE id IN (SELECT id FROM users
+                               WHERE id = $1 AND $2 = '' AND second_factor::json ->> 'secret' = convert_from($3, 'UTF8')
+                               FOR UPDATE SKIP LOCKED)
+                  RETURNING 1",
+    },
+];
+
 /// Returns the statements about a kind of values, for SQLite and for PostgreSQL.
 pub(crate) const fn tables(kind: SealedKind) -> &'static [Table; 2] {
     match kind {
@@ -148,6 +173,7 @@ pub(crate) const fn tables(kind: SealedKind) -> &'static [Table; 2] {
         SealedKind::WebhookSecret => &WEBHOOK_SECRETS,
         SealedKind::Answer => &ANSWERS,
         SealedKind::RetiredSecret => &RETIRED_SECRETS,
+        SealedKind::SecondFactor => &SECOND_FACTORS,
     }
 }
 
@@ -174,6 +200,10 @@ impl Stored {
                 let sealed = vault::from_digits(text.trim_matches('"')).ok_or(VaultError::Sealed)?;
                 keys.open_with_key(&context, &sealed)
             }
+            SealedKind::SecondFactor => {
+                let text = std::str::from_utf8(&self.value).map_err(|_| VaultError::Sealed)?;
+                keys.open_with_key(&context, &vault::from_digits(text).ok_or(VaultError::Sealed)?)
+            }
             _ => keys.open_with_key(&context, &self.value),
         }
     }
@@ -196,6 +226,7 @@ impl Stored {
         let sealed = keys.seal_at(&context, &text, nonce).map_err(unavailable)?;
         Ok(Some(match kind {
             SealedKind::Answer => format!("\"{}\"", vault::to_digits(&sealed)).into_bytes(),
+            SealedKind::SecondFactor => vault::to_digits(&sealed).into_bytes(),
             _ => sealed,
         }))
     }

@@ -16,7 +16,7 @@ use journeyman_core::slack::{SlackSecret, SlackSecretChanges, SlackSecrets};
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::webhook::{WebhookSecret, WebhookSecrets};
 
-use crate::retired;
+use crate::{retired, seal};
 
 pub use self::keys::{KeyId, MasterKey, MasterKeys};
 pub(crate) use self::keys::{from_digits, to_digits};
@@ -184,6 +184,7 @@ pub(crate) fn context(kind: SealedKind, owner: &str, name: &str) -> String {
         SealedKind::WebhookSecret => format!("webhook_secrets/{owner}/value"),
         SealedKind::Answer => answer_context(name),
         SealedKind::RetiredSecret => context(SealedKind::ProjectSecret, owner, retired::name_of(name)),
+        SealedKind::SecondFactor => seal::outside(&format!("second_factor/{owner}")),
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use journeyman_core::branch;
 use journeyman_core::ports::{ForgeError, ImportFailed, ImportedObjects, LfsError, Reach, ReachedServers, Remote};
 use journeyman_core::project::{Host, repository_host};
-use journeyman_git::{Failure, Folders, Git, GitError, Output, Route, Service, pairs};
+use journeyman_git::{Failure, Folders, Git, GitError, Output, Route, Service, UNSYNCED_REFS, pairs};
 
 use super::{LocalHost, blocking};
 
@@ -131,6 +131,7 @@ impl LocalHost {
             let is_refused = error.says("fsck error");
             return Err(if is_refused { Problem::Remote(error) } else { error.into() });
         }
+        self.git.at(to, ["pack-refs", "--all"]).run().await?;
         Ok(blocking(move || folders.sync()).await?)
     }
 
@@ -159,7 +160,8 @@ async fn fetch(git: &Git, into: &Path, from: &Remote, options: &[&str]) -> Resul
     let fetch = |route: &Route| {
         // Git checks no objects of a server that serves a repository as plain files. The second fetch, from the folder,
         // does.
-        let fetch = ["-c", "fetch.fsckObjects=true", "fetch", "--quiet", "--no-write-fetch-head"];
+        // The refs are synced in one file when all of them are there, instead of one file for each.
+        let fetch = ["-c", "fetch.fsckObjects=true", "-c", UNSYNCED_REFS, "fetch", "--quiet", "--no-write-fetch-head"];
         let arguments = fetch.iter().chain(&["--no-tags", "--no-recurse-submodules"]).chain(options);
         let arguments = arguments.map(|option| (*option).to_owned()).chain(route.reading());
         let arguments = arguments.chain(["--", route.address()].map(str::to_owned)).chain(REFSPECS.map(str::to_owned));

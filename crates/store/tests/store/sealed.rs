@@ -7,18 +7,21 @@ use std::sync::Arc;
 use journeyman_core::admin::{AdminChange, AdminRow, AdminState, Once, Subject};
 use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostSecret};
 use journeyman_core::idempotency::{Claim, Fingerprint};
-use journeyman_core::ids::{ProjectId, SlackWorkspaceId, TemplateId, WebhookId};
+use journeyman_core::ids::{ProjectId, SlackWorkspaceId, TemplateId, UserId, WebhookId};
 use journeyman_core::ports::{
-    Administered, AuditEntry, SealedCensus, SealedCounts, SealedKind, SealedPage, SealedRow, Store, StoreError,
+    Administered, AuditEntry, Seal as _, SealedCensus, SealedCounts, SealedKind, SealedPage, SealedRow, Store,
+    StoreError,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::slack::{SlackMode, SlackSecret, SlackSettings, SlackWorkspace};
 use journeyman_core::template::{Template, TemplateSettings, decide};
 use journeyman_core::time::{Clock as _, Timestamp};
+use journeyman_core::user::second_factor::SecondFactor;
+use journeyman_core::user::{Role, TokenHash, User};
 use journeyman_core::webhook::decide::SecretChange;
 use journeyman_core::webhook::{Webhook, WebhookFormat, WebhookSecret, WebhookSettings};
 use journeyman_store::{
-    MasterKey, MasterKeys, PostgresOpenError, PostgresStore, Schema, SqliteStore, VaultError, export_postgres,
+    MasterKey, MasterKeys, PostgresOpenError, PostgresStore, Schema, Sealer, SqliteStore, VaultError, export_postgres,
     export_sqlite,
 };
 use journeyman_testkit::{Seeds as _, World};
@@ -142,6 +145,51 @@ async fn fill(store: &dyn Store) {
     let (rows, now) = (rows_of_others(), World::new().now());
     let decide = Box::new(move |_: &AdminState| Ok(AdminChange::new(rows.clone(), entry())));
     store.administer(Subject::Project(shop()), None, now, decide).await.unwrap();
+    store.create_user(user_with_app(), entry()).await.unwrap();
+}
+
+fn user_id() -> UserId {
+    UserId::from_uuid(Uuid::from_u128(1))
+}
+
+/// Returns the context of the secret of the user's app.
+fn app_context() -> String {
+    format!("second_factor/{}", user_id())
+}
+
+/// Returns a user with a second factor whose secret the first key has encrypted.
+fn user_with_app() -> User {
+    let now = World::new().now();
+    let sealer = Sealer::new(key(1), World::new());
+    let factor = SecondFactor {
+        secret: sealer.seal(&app_context(), "of the app").unwrap(),
+        since: now,
+        last_step: 7,
+        recovery: vec![TokenHash::of("aaaabbbbccccdddd")],
+        failures: 0,
+        failed_at: None,
+    };
+    User {
+        id: user_id(),
+        name: "ada".to_owned(),
+        role: Role::Member,
+        password: None,
+        identity: None,
+        second_factor: Some(factor),
+        created_at: now,
+        signed_in_at: None,
+        disabled_at: None,
+        version: 1,
+    }
+}
+
+/// Returns the secret of the user's app if a key decrypts it, and checks that nothing else of the second factor has
+/// changed.
+async fn of_app(store: &dyn Store, byte: u8) -> Option<String> {
+    let user = store.user(user_id()).await.unwrap().unwrap();
+    let (found, expected) = (user.second_factor.unwrap(), user_with_app().second_factor.unwrap());
+    assert_eq!(SecondFactor { secret: expected.secret.clone(), ..found.clone() }, expected);
+    Sealer::new(key(byte), World::new()).open(&app_context(), &found.secret)
 }
 
 fn webhook_id() -> WebhookId {
@@ -233,11 +281,11 @@ async fn every_value_is_encrypted_again_and_only_then_the_old_key_is_dispensable
         let store = database.open(2, &[1]).await;
         let before = census(&*store).await;
         assert_eq!((before.current.clone(), before.others.clone()), (id(2), vec![id(1)]));
-        assert_eq!((before.required.clone(), before.with_other_keys()), (Some(id(1)), 9), "{before:?}");
+        assert_eq!((before.required.clone(), before.with_other_keys()), (Some(id(1)), 10), "{before:?}");
         assert!(!before.is_complete() && census(&*first).await.is_complete());
 
         let done = rotate(&*store).await;
-        let expected = SealedKind::ALL.into_iter().zip([3, 1, 1, 2, 1, 1]).collect();
+        let expected = SealedKind::ALL.into_iter().zip([3, 1, 1, 2, 1, 1, 1]).collect();
         assert_eq!(done, expected);
         assert_eq!(rotate(&*store).await.values().sum::<u64>(), 0, "a second rotation has nothing to do");
         assert!(!census(&*store).await.is_complete(), "services still need the old key to start");
@@ -254,6 +302,8 @@ async fn every_value_is_encrypted_again_and_only_then_the_old_key_is_dispensable
         assert_eq!(earlier, [("A".to_owned(), SecretValue("three".to_owned()))]);
         assert_eq!(once(&*last).await.as_deref(), Some("the answer"));
         assert!(others_are_known(&*last).await && census(&*last).await.is_complete());
+        assert_eq!(of_app(&*last, 2).await.as_deref(), Some("of the app"));
+        assert_eq!(of_app(&*last, 1).await, None);
         assert_eq!(database.try_open(1, &[]).await.err(), Some(Some(VaultError::OtherKey)), "only the old key");
     }
 }
@@ -282,6 +332,7 @@ async fn each_transaction_has_its_entry_in_the_audit_log() {
             of("(2 in webhook_secrets)"),
             of("(1 in idempotency_keys)"),
             of("(1 in retired_secrets)"),
+            of("(1 in users)"),
             id(2),
         ];
         assert_eq!(subjects, expected);

@@ -22,22 +22,31 @@ pub enum SealedKind {
     Answer,
     /// The values of secrets of projects that were changed or removed, which runs of older jobs redact.
     RetiredSecret,
+    /// The secrets of the apps with which users sign in.
+    SecondFactor,
 }
 
 impl SealedKind {
     /// All kinds.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::ProjectSecret,
         Self::CodeHostSecret,
         Self::SlackSecret,
         Self::WebhookSecret,
         Self::Answer,
         Self::RetiredSecret,
+        Self::SecondFactor,
     ];
 
     /// The kinds whose values are used as long as they are stored. Their tables are small.
-    pub const LASTING: [Self; 5] =
-        [Self::ProjectSecret, Self::CodeHostSecret, Self::SlackSecret, Self::WebhookSecret, Self::RetiredSecret];
+    pub const LASTING: [Self; 6] = [
+        Self::ProjectSecret,
+        Self::CodeHostSecret,
+        Self::SlackSecret,
+        Self::WebhookSecret,
+        Self::RetiredSecret,
+        Self::SecondFactor,
+    ];
 
     /// Returns the name of the table.
     #[must_use]
@@ -49,6 +58,7 @@ impl SealedKind {
             Self::WebhookSecret => "webhook_secrets",
             Self::Answer => "idempotency_keys",
             Self::RetiredSecret => "retired_secrets",
+            Self::SecondFactor => "users",
         }
     }
 
@@ -62,6 +72,7 @@ impl SealedKind {
             Self::WebhookSecret => "secrets of webhooks",
             Self::Answer => "answers to requests",
             Self::RetiredSecret => "earlier secrets of projects",
+            Self::SecondFactor => "second factors of users",
         }
     }
 }
@@ -73,7 +84,7 @@ pub struct SealedRow {
     pub kind: SealedKind,
     /// The first column of the primary key, such as the ID of a project.
     pub owner: String,
-    /// The second column of the primary key, such as the name of a secret.
+    /// The second column of the primary key, such as the name of a secret; empty if there is none.
     pub name: String,
 }
 
