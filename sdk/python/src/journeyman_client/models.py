@@ -1083,7 +1083,7 @@ class EventChangesLeftOutData(Model):
 
 
 class EventCheckoutIncomplete(Model):
-    """The working tree of the turn lacks something that the repository or an earlier turn has: the content of a file in Git LFS, a file that was left out of an earlier commit, a submodule, the newest commit of the branch that the work is merged into, or the work of a turn that was lost before it was recorded."""
+    """The working tree of the turn lacks something that the repository or an earlier turn has: the content of a file in Git LFS, a file that was left out of an earlier commit, a submodule, the newest commit of the branch that the work is merged into, the work of a turn that was lost before it was recorded, or the agent's home of earlier turns."""
 
     seq: int
     """The sequence number: 1 for the job's first event, without gaps."""
@@ -1108,7 +1108,7 @@ class EventCheckoutIncompleteData(Model):
 
 class EventCheckoutIncompleteDataEntry(Model):
     path: str
-    kind: Literal["file", "submodule", "base", "turn"]
+    kind: Literal["file", "submodule", "base", "turn", "home"]
     reason: str
     detail: str
 
@@ -1189,6 +1189,30 @@ class EventEgressDenied(Model):
 class EventEgressDeniedData(Model):
     destination: str | None = None
     reason: str | None = None
+    cut: bool | None = None
+    """True if data was truncated."""
+    bytes: int | None = None
+    """The original size in bytes."""
+    beginning: str | None = None
+    """The first characters."""
+    tool_call_id: str | None = None
+
+
+class EventHomeNotStored(Model):
+    """The agent's home was not stored after the turn, so a rebuilt workspace will not have it."""
+
+    seq: int
+    """The sequence number: 1 for the job's first event, without gaps."""
+    type: Literal["home.not_stored"]
+    at: AwareDatetime
+    run_id: str | None
+    """The ID of the run, if the event belongs to one."""
+    data: EventHomeNotStoredData
+
+
+class EventHomeNotStoredData(Model):
+    reason: str | None = None
+    detail: str | None = None
     cut: bool | None = None
     """True if data was truncated."""
     bytes: int | None = None
@@ -1604,6 +1628,7 @@ Event = TypeAliasType(
     | EventAgentContinued
     | EventChangesLeftOut
     | EventCheckoutIncomplete
+    | EventHomeNotStored
     | EventAgentLineDropped
     | EventAgentModelCall
     | EventModelDenied

@@ -2282,7 +2282,7 @@ export interface components {
          */
         ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "template_not_found" | "template_exists" | "too_many_templates" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "limit_reached" | "too_many_attempts" | "too_many_exchanges" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "user_not_found" | "user_exists" | "user_disabled" | "last_administrator" | "identity_missing" | "password_missing" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_exists" | "branch_not_found" | "pull_request_conflict" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "storage_full" | "outcome_unknown" | "internal";
         /** @description An entry in the log of a job. New types may be added; ignore types that you do not know. */
-        Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventPullRequestOutdated"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventChangesLeftOut"] | components["schemas"]["EventCheckoutIncomplete"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
+        Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventPullRequestOutdated"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventChangesLeftOut"] | components["schemas"]["EventCheckoutIncomplete"] | components["schemas"]["EventHomeNotStored"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
         /** @description The agent's turn was cut short, and the agent is asked to continue. */
         EventAgentContinued: {
             /**
@@ -2592,7 +2592,7 @@ export interface components {
                 toolCallId?: string | null;
             };
         };
-        /** @description The working tree of the turn lacks something that the repository or an earlier turn has: the content of a file in Git LFS, a file that was left out of an earlier commit, a submodule, the newest commit of the branch that the work is merged into, or the work of a turn that was lost before it was recorded. */
+        /** @description The working tree of the turn lacks something that the repository or an earlier turn has: the content of a file in Git LFS, a file that was left out of an earlier commit, a submodule, the newest commit of the branch that the work is merged into, the work of a turn that was lost before it was recorded, or the agent's home of earlier turns. */
         EventCheckoutIncomplete: {
             /**
              * Format: int64
@@ -2612,7 +2612,7 @@ export interface components {
                 entries?: {
                     path: string;
                     /** @enum {string} */
-                    kind: "file" | "submodule" | "base" | "turn";
+                    kind: "file" | "submodule" | "base" | "turn" | "home";
                     reason: string;
                     detail: string;
                 }[];
@@ -2719,6 +2719,34 @@ export interface components {
             data: {
                 destination?: string;
                 reason?: string | null;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description The agent's home was not stored after the turn, so a rebuilt workspace will not have it. */
+        EventHomeNotStored: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "home.not_stored";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                reason?: string;
+                detail?: string;
                 /** @description True if data was truncated. */
                 cut?: boolean;
                 /** @description The original size in bytes. */
@@ -5007,6 +5035,7 @@ export type EventChecksSettled = components['schemas']['EventChecksSettled'];
 export type EventCommitPushed = components['schemas']['EventCommitPushed'];
 export type EventEgressAllowed = components['schemas']['EventEgressAllowed'];
 export type EventEgressDenied = components['schemas']['EventEgressDenied'];
+export type EventHomeNotStored = components['schemas']['EventHomeNotStored'];
 export type EventJobArchived = components['schemas']['EventJobArchived'];
 export type EventJobCompleted = components['schemas']['EventJobCompleted'];
 export type EventJobCreated = components['schemas']['EventJobCreated'];
