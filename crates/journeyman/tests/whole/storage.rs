@@ -125,9 +125,12 @@ async fn a_restarted_worker_collects_the_turn_that_waits_for_the_storage() {
 async fn the_end_of_a_turn_is_recorded_before_its_agent_is_ended() {
     let harness = idle(Settings::default()).await;
     let stays = harness.shared_dir().join(STAYS);
-    std::fs::write(&stays, "").unwrap();
     harness.start_worker(1, Limits::default());
-    let job = harness.create(&counted(&harness, 1)).await;
+    let job = harness.create(&format!("{} {}", harness.hold("work"), counted(&harness, 1))).await;
+    let session = harness.dir.path().join("workspaces").join(job.to_string()).join("session");
+    until_async("the agent works", async || session.exists().then_some(())).await;
+    std::fs::write(&stays, "").unwrap();
+    harness.release("work");
     let is_asked = async || stays.with_extension("asked").exists().then_some(());
     until_async("the agent is asked to end", is_asked).await;
     assert!(harness.job(job).await.has_unrecorded_work(), "the end of the turn is recorded before the agent is ended");

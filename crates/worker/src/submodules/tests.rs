@@ -163,7 +163,7 @@ async fn submodules_are_filled_up_to_a_depth_a_number_and_a_size() {
     let many = MAX_SUBMODULES + 2;
     let script = format!(
         "make d0; echo 0 > f; commit d0
-        for n in 1 2 3 4 5 6 7 8 9; do make d$n; echo $n > f; sub s d$((n - 1)); commit d$n; done
+        for n in 1 2 3 4 5 6 7 8 9; do make d$n; head -c 2000000 /dev/zero > f; sub s d$((n - 1)); commit d$n; done
         cd ../clone; sub s d9; commit origin
         git rev-parse HEAD > ../deep
         git rm -q --cached s; rm .gitmodules
@@ -181,8 +181,8 @@ async fn submodules_are_filled_up_to_a_depth_a_number_and_a_size() {
     assert_eq!(skipped(&fixture), BTreeMap::from([(["s"; 9].join("/"), SkipReason::TooDeep)]));
     assert_eq!(state(&fixture).filled.len(), 8);
     let mut fixture = fixture;
-    // A block for each file: `.gitmodules` and the file of the submodule.
-    fixture.project.settings.limits.disk_bytes = Some(5 * 4096);
+    // The files of the repository and the folders of git fit, those of the submodule do not.
+    fixture.project.settings.limits.disk_bytes = Some(1_000_000);
     fixture.prepare(&deep, false, true).await.unwrap();
     assert_eq!(skipped(&fixture).values().collect::<Vec<_>>(), [&SkipReason::TooLarge]);
 }
