@@ -239,6 +239,7 @@ mod tests {
             password: None,
             identity: None,
             second_factor: None,
+            passkeys: Default::default(),
             created_at: Timestamp::default(),
             signed_in_at: None,
             disabled_at: None,

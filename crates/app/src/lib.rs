@@ -24,6 +24,7 @@ mod known;
 mod limiter;
 mod master_keys;
 mod outbox;
+mod passkeys;
 mod polls;
 mod projects;
 mod pull_updates;

@@ -60,6 +60,7 @@ impl UseCases {
             password: None,
             identity,
             second_factor: None,
+            passkeys: Default::default(),
             created_at: now,
             signed_in_at: None,
             disabled_at: None,

@@ -620,6 +620,15 @@ pub enum AdminRefusal {
     /// The user has no second factor.
     #[error("this user has no second factor any more, or has none yet; only the user can set one up")]
     NoSecondFactor,
+    /// The passkey does not exist.
+    #[error("there is no such passkey any more")]
+    NoPasskey,
+    /// The user has as many passkeys as are allowed.
+    #[error("there are {} passkeys already, which is the limit; remove one first", crate::user::passkey::MAX_PASSKEYS)]
+    TooManyPasskeys,
+    /// The challenge, or the passkey itself, was used to add a passkey before.
+    #[error("this passkey was added before")]
+    PasskeyKnown,
     /// The change would leave no administrator who may sign in.
     #[error("this is the last administrator; make another user an administrator first")]
     LastAdministrator,

@@ -4,6 +4,7 @@
 //! with keys, a slow hash would not add protection. Passwords get a slow hash, outside of this crate.
 
 pub mod decide;
+pub mod passkey;
 pub mod second_factor;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use self::passkey::Passkeys;
 use self::second_factor::SecondFactor;
 use crate::ids::UserId;
 use crate::key::Scope;
@@ -116,6 +118,8 @@ pub struct User {
     pub identity: Option<Identity>,
     /// The second factor, which a sign-in with the password needs; `None` if the user has none.
     pub second_factor: Option<SecondFactor>,
+    /// The passkeys, which are second factors too.
+    pub passkeys: Passkeys,
     /// The time of creation.
     pub created_at: Timestamp,
     /// The time of the last sign-in.
@@ -124,6 +128,20 @@ pub struct User {
     pub disabled_at: Option<Timestamp>,
     /// The number of the current version, starting at 1. Every change increases it; signing in does not.
     pub version: u64,
+}
+
+impl User {
+    /// Returns the passkeys and the used challenges if the store has to keep them; `None` if there are none.
+    #[must_use]
+    pub fn stored_passkeys(&self) -> Option<&Passkeys> {
+        Some(&self.passkeys).filter(|passkeys| **passkeys != Passkeys::default())
+    }
+
+    /// Returns true if the password alone does not sign the user in: the user has an app or a passkey.
+    #[must_use]
+    pub const fn has_second_factor(&self) -> bool {
+        self.second_factor.is_some() || !self.passkeys.list.is_empty()
+    }
 }
 
 /// An error for a text that is not a valid user name.

@@ -33,7 +33,7 @@ const STYLES: &str = concat!(
 );
 
 /// The name, media type and content of each asset.
-const FILES: [(&str, &str, &str); 11] = [
+const FILES: [(&str, &str, &str); 12] = [
     ("journeyman.css", "text/css; charset=utf-8", STYLES),
     ("journeyman.js", "text/javascript; charset=utf-8", include_str!("../assets/journeyman.js")),
     ("job.js", "text/javascript; charset=utf-8", include_str!("../assets/job.js")),
@@ -41,6 +41,7 @@ const FILES: [(&str, &str, &str); 11] = [
     ("review.js", "text/javascript; charset=utf-8", include_str!("../assets/review.js")),
     ("common.js", "text/javascript; charset=utf-8", include_str!("../assets/common.js")),
     ("keyboard.js", "text/javascript; charset=utf-8", include_str!("../assets/keyboard.js")),
+    ("passkeys.js", "text/javascript; charset=utf-8", include_str!("../assets/passkeys.js")),
     ("docs.js", "text/javascript; charset=utf-8", include_str!("../assets/docs.js")),
     ("turbo.js", "text/javascript; charset=utf-8", include_str!("../assets/vendor/turbo/turbo.js")),
     ("icon-dark.svg", "image/svg+xml", include_str!("../assets/icon-dark.svg")),

@@ -21,6 +21,9 @@ use crate::pages::confirm::{self, Asked};
 
 /// The routes that need a recent proof.
 pub(crate) const ROUTES: &[(Method, &str)] = &[
+    (Method::GET, "/account/passkeys"),
+    (Method::POST, "/account/passkeys"),
+    (Method::POST, "/account/passkeys/{passkey}/remove"),
     (Method::POST, "/account/password"),
     (Method::POST, "/account/provider"),
     (Method::POST, "/account/provider/disconnect"),

@@ -37,6 +37,7 @@ mod markdown;
 mod moment;
 mod pages;
 mod parameter;
+mod passkeys;
 mod portal;
 mod preferences;
 mod session;

@@ -17,6 +17,8 @@ mod keys;
 mod line_form;
 mod more_lines;
 mod part;
+mod passkey_sign_in;
+mod passkeys;
 mod preferences;
 mod problem;
 mod projects;
@@ -55,6 +57,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(jobs::routes())
         .merge(keyboard::routes())
         .merge(keys::routes())
+        .merge(passkeys::routes())
         .merge(preferences::routes())
         .merge(projects::routes())
         .merge(pulls::routes())
@@ -73,5 +76,10 @@ pub(crate) fn routes() -> Router<Shared> {
 
 /// Returns the routes that need no session.
 pub(crate) fn open_routes() -> Router<Shared> {
-    Router::new().merge(code::routes()).merge(provider::routes()).merge(setup::routes()).merge(sign_in::routes())
+    Router::new()
+        .merge(code::routes())
+        .merge(passkey_sign_in::routes())
+        .merge(provider::routes())
+        .merge(setup::routes())
+        .merge(sign_in::routes())
 }

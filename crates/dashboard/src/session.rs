@@ -11,6 +11,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::Error;
 use journeyman_core::ports::{ClientConnection, StoreError};
 use journeyman_core::time::Timestamp;
+use journeyman_core::user::passkey::PasskeyRefusal;
+use journeyman_core::user::passkey::decide::Presented;
 use journeyman_core::user::second_factor::CodeRefusal;
 use journeyman_core::user::second_factor::decide::Attempt;
 use journeyman_core::user::{
@@ -174,6 +176,22 @@ pub(crate) async fn begin_with_code(
     let entry = audit(now, user.id, "", user.id, address);
     let begun = shared.services.cases.start_session_with_code(session, password, attempt, entry).await?;
     Ok(begun.map(|_| cookie(&shared.settings, &token, SESSION_LIFETIME.as_secs())))
+}
+
+/// Begins a session like [`begin`], of a user who has presented a passkey, after the password if there is one. The inner
+/// error says why the passkey was refused.
+pub(crate) async fn begin_with_passkey(
+    shared: &Shared,
+    user: &User,
+    headers: &HeaderMap,
+    ClientAddress(address): ClientAddress,
+    (password, presented): (Option<PasswordHash>, Presented),
+) -> Result<Result<HeaderValue, PasskeyRefusal>, Error> {
+    let now = shared.services.clock.now();
+    let (session, token) = new_session(shared, user, headers, address, (now, Some(now)));
+    let entry = audit(now, user.id, "", user.id, address);
+    let begun = shared.services.cases.start_session_with_passkey(session, password, presented, entry).await?;
+    Ok(begun.map(|()| cookie(&shared.settings, &token, SESSION_LIFETIME.as_secs())))
 }
 
 /// Returns a cookie that deletes the session cookie.

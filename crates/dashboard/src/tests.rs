@@ -158,6 +158,7 @@ fn user(role: Role, number: u128, now: Timestamp) -> User {
         password: Some(PasswordHash("a long password".to_owned())),
         identity: None,
         second_factor: None,
+        passkeys: Default::default(),
         created_at: now,
         signed_in_at: None,
         disabled_at: None,

@@ -308,6 +308,7 @@ async fn user(setup: &Setup, number: u128, role: Role) -> HostUser {
         password: None,
         identity: None,
         second_factor: None,
+        passkeys: Default::default(),
         created_at: Timestamp::default(),
         signed_in_at: None,
         disabled_at: None,

@@ -360,6 +360,9 @@ impl From<AdminRefusal> for ApiError {
             | AdminRefusal::CodeMissing
             | AdminRefusal::HasSecondFactor
             | AdminRefusal::NoSecondFactor
+            | AdminRefusal::NoPasskey
+            | AdminRefusal::TooManyPasskeys
+            | AdminRefusal::PasskeyKnown
             | AdminRefusal::IdentityConnected
             | AdminRefusal::HasAdministrator
             | AdminRefusal::LinkExpired

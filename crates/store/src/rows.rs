@@ -423,6 +423,7 @@ pub(crate) fn user<R: Columns>(row: &R) -> Read<User, R> {
         role: Role::parse(&role).ok_or_else(|| at.corrupt("role is unknown"))?,
         password: at.row.text("password")?.map(PasswordHash),
         second_factor: at.json_or_null("second_factor")?,
+        passkeys: at.json_or_null("passkeys")?.unwrap_or_default(),
         identity: issuer.zip(subject).map(|(issuer, subject)| Identity { issuer, subject }),
         created_at: at.time("created_at")?,
         signed_in_at: at.time_or_null("signed_in_at")?,

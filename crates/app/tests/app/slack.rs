@@ -28,6 +28,7 @@ fn user(number: u128, role: Role) -> User {
         password: None,
         identity: None,
         second_factor: None,
+        passkeys: Default::default(),
         created_at: Timestamp::from_micros(1),
         signed_in_at: None,
         disabled_at: None,

@@ -81,11 +81,12 @@ pub fn change(
         entries.push(audit("user.identity.disconnected"));
     }
     match changes.has_second_factor {
-        Some(false) if user.second_factor.is_some() => {
+        Some(false) if user.has_second_factor() => {
             changed.second_factor = None;
+            changed.passkeys.list.clear();
             entries.push(audit("user.second_factor.removed"));
         }
-        Some(true) if user.second_factor.is_none() => return Err(AdminRefusal::NoSecondFactor),
+        Some(true) if !user.has_second_factor() => return Err(AdminRefusal::NoSecondFactor),
         _ => {}
     }
     let Some(at) = entries.first().map(|entry| entry.at) else { return Ok(AdminChange::nothing()) };
@@ -318,7 +319,7 @@ fn unchanged<'a>(state: &'a AdminState, password: Option<&PasswordHash>) -> Resu
 
 /// Returns the user if the password is enough to sign in.
 fn without_second_factor(user: &User) -> Result<&User, AdminRefusal> {
-    if user.second_factor.is_none() { Ok(user) } else { Err(AdminRefusal::CodeMissing) }
+    if !user.has_second_factor() { Ok(user) } else { Err(AdminRefusal::CodeMissing) }
 }
 
 /// Returns the user if they may sign in and still have this identity.

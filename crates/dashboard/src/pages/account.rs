@@ -8,6 +8,7 @@ use axum::routing::{get, post};
 use journeyman_core::ports::{PasswordsFailed, SessionsToEnd, StoreError};
 use journeyman_core::user::Session;
 use journeyman_core::user::decide::PasswordChange;
+use journeyman_core::user::passkey::Passkey;
 
 use super::connect::provider_name;
 use super::secret::NewSecret;
@@ -16,7 +17,7 @@ use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::moment::Moment;
-use crate::{Shared, session, visible, words};
+use crate::{Shared, passkeys, session, visible, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
@@ -33,6 +34,9 @@ struct AccountPage<'a> {
     has_password: bool,
     /// The time of the set-up of the second factor, and the number of recovery codes that are left, if there is one.
     second_factor: Option<(Moment, usize)>,
+    passkeys: Vec<PasskeyRow>,
+    /// The reason why browsers use no passkeys for this server.
+    no_passkeys: Option<&'static str>,
     /// True if the server requires a second factor of the viewer.
     needs_second_factor: bool,
     /// The name of the OpenID provider, if there is one.
@@ -44,6 +48,13 @@ struct AccountPage<'a> {
     sessions: Vec<Row>,
     /// If a form of the page was refused: what was not done, and the reason.
     refused: Option<(&'static str, String)>,
+}
+
+struct PasskeyRow {
+    id: String,
+    name: String,
+    made: Moment,
+    used: Option<Moment>,
 }
 
 struct Row {
@@ -77,11 +88,21 @@ async fn page<'a>(shared: &'a Shared, frame: &'a Frame) -> Result<AccountPage<'a
     let (has_password, workspaces) = (user.password.is_some(), workspaces.collect());
     let (provider, is_connected) = (provider_name(shared), user.identity.is_some());
     let second_factor = user.second_factor.as_ref().map(|one| (frame.moment(one.since), one.recovery.len()));
+    let passkey = |one: &Passkey| PasskeyRow {
+        id: one.id(),
+        name: visible::line(&one.name).into_owned(),
+        made: frame.moment(one.created_at),
+        used: one.used_at.map(|at| frame.moment(at)),
+    };
+    let passkeys = user.passkeys.list.iter().map(passkey).collect();
+    let no_passkeys = passkeys::site(&shared.settings.public_url).err();
     let needs_second_factor = shared.settings.second_factor.concerns(user.role);
     Ok(AccountPage {
         frame,
         has_password,
         second_factor,
+        passkeys,
+        no_passkeys,
         needs_second_factor,
         provider,
         is_connected,

@@ -14,6 +14,7 @@ use journeyman_app::Error;
 use journeyman_core::ids::UserId;
 use journeyman_core::ports::StoreError;
 use journeyman_core::time::Timestamp;
+use journeyman_core::user::passkey::PasskeyRefusal;
 use journeyman_core::user::second_factor::{CodeRefusal, PENDING_LIFETIME};
 use journeyman_core::user::{PasswordHash, TokenHash, User};
 use serde::{Deserialize, Serialize};
@@ -22,8 +23,9 @@ use super::sign_in::form;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::OpenFrame;
+use crate::passkeys::{Answer, Ask, Purpose};
 use crate::viewer::ClientAddress;
-use crate::{Settings, Shared, codes, cookies, error_page, session, words};
+use crate::{Settings, Shared, codes, cookies, error_page, passkeys, session, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/login/code", get(show).post(enter))
@@ -42,6 +44,13 @@ struct Pending {
     until: Timestamp,
     /// The path to open after the sign-in.
     next: String,
+}
+
+impl Pending {
+    /// Returns what the challenge of the page is for.
+    const fn purpose(&self) -> Purpose<'static> {
+        Purpose::Code(self.user, self.until)
+    }
 }
 
 /// Returns the name of the cookie. Browsers accept a `__Host-` cookie only over https and only for this host.
@@ -80,7 +89,7 @@ async fn find(shared: &Shared, headers: &HeaderMap) -> Result<Option<(Pending, U
     let pending = text.and_then(|text| serde_json::from_str::<Pending>(&text).ok());
     let Some(pending) = pending.filter(|pending| pending.until > shared.services.clock.now()) else { return Ok(None) };
     let user = shared.services.store.user(pending.user).await?;
-    let Some(user) = user.filter(|user| user.disabled_at.is_none() && user.second_factor.is_some()) else {
+    let Some(user) = user.filter(|user| user.disabled_at.is_none() && user.has_second_factor()) else {
         return Ok(None);
     };
     let password = user.password.clone().filter(|password| of_password(password) == pending.password);
@@ -91,12 +100,30 @@ async fn find(shared: &Shared, headers: &HeaderMap) -> Result<Option<(Pending, U
 #[template(path = "code.html")]
 struct CodePage<'a> {
     frame: &'a OpenFrame,
+    /// True if a code completes the sign-in.
+    has_app: bool,
+    has_passkeys: bool,
+    /// What the page asks the browser for, if a passkey completes the sign-in.
+    ask: Option<Ask>,
     error: Option<String>,
+}
+
+/// Shows the page for a sign-in, with a new challenge.
+fn page(frame: &OpenFrame, status: StatusCode, (pending, user): (&Pending, &User), error: Option<String>) -> Response {
+    let ask = match passkeys::ask_user(&frame.shared, user, pending.purpose()) {
+        Ok(ask) => ask,
+        Err(failure) => {
+            tracing::error!(error = %failure, "a challenge for a passkey could not be made");
+            None
+        }
+    };
+    let (has_app, has_passkeys) = (user.second_factor.is_some(), !user.passkeys.list.is_empty());
+    frame.page(status, &CodePage { frame, has_app, has_passkeys, ask, error })
 }
 
 async fn show(State(shared): State<Shared>, frame: OpenFrame, headers: HeaderMap) -> Response {
     match find(&shared, &headers).await {
-        Ok(Some(_)) => frame.page(StatusCode::OK, &CodePage { frame: &frame, error: None }),
+        Ok(Some((pending, user, _))) => page(&frame, StatusCode::OK, (&pending, &user), None),
         Ok(None) => Redirect::to("/login").into_response(),
         Err(error) => error_page::unavailable(&shared, &error),
     }
@@ -115,30 +142,58 @@ async fn enter(
         Err(error) => return error_page::unavailable(&shared, &error),
     };
     if let Err(seconds) = shared.throttle.attempt(from.0, &user.name) {
-        let page = CodePage { frame: &frame, error: Some(words::too_often(seconds)) };
-        return frame.page(StatusCode::TOO_MANY_REQUESTS, &page);
+        return page(&frame, StatusCode::TOO_MANY_REQUESTS, (&pending, &user), Some(words::too_often(seconds)));
+    }
+    if let Some(answer) = fields.given("passkey") {
+        let answer = Answer { answer, sealed: fields.text("challenge") };
+        let presented = passkeys::presented(&shared, &user, pending.purpose(), &answer);
+        let begun = session::begin_with_passkey(&shared, &user, &headers, from, (Some(password), presented)).await;
+        return answered(&frame, (&pending, &user), begun.map(|outcome| outcome.map_err(Refused::from))).await;
     }
     let attempt = match codes::attempt(&shared, &user, fields.text("code")) {
         Ok(Some(attempt)) => attempt,
         Ok(None) => return over(&frame).await,
         Err(failure) => return failed(&frame, &failure),
     };
-    match session::begin_with_code(&shared, &user, &headers, from, (password, attempt)).await {
+    let begun = session::begin_with_code(&shared, &user, &headers, from, (password, attempt)).await;
+    answered(&frame, (&pending, &user), begun.map(|outcome| outcome.map_err(Refused::from))).await
+}
+
+/// The status and the text of a refused code or passkey.
+struct Refused(StatusCode, String);
+
+impl From<CodeRefusal> for Refused {
+    fn from(refusal: CodeRefusal) -> Self {
+        let status = match refusal {
+            CodeRefusal::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+            CodeRefusal::Wrong | CodeRefusal::Used => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Self(status, words::sentence(&refusal.to_string()))
+    }
+}
+
+impl From<PasskeyRefusal> for Refused {
+    fn from(refusal: PasskeyRefusal) -> Self {
+        Self(StatusCode::UNPROCESSABLE_ENTITY, words::sentence(&refusal.to_string()))
+    }
+}
+
+/// Opens the page that the user asked for, with the cookie of the session, or says why there is none.
+async fn answered(
+    frame: &OpenFrame,
+    about: (&Pending, &User),
+    begun: Result<Result<HeaderValue, Refused>, Error>,
+) -> Response {
+    let settings = &frame.shared.settings;
+    match begun {
         Ok(Ok(cookie_of_session)) => {
-            let back = Redirect::to(words::return_path(&pending.next)).into_response();
-            session::with_cookie(session::with_cookie(back, cookie_of_session), cookie(&shared.settings, ""))
+            let back = Redirect::to(words::return_path(&about.0.next)).into_response();
+            session::with_cookie(session::with_cookie(back, cookie_of_session), cookie(settings, ""))
         }
-        Ok(Err(refusal)) => {
-            let status = match refusal {
-                CodeRefusal::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
-                CodeRefusal::Wrong | CodeRefusal::Used => StatusCode::UNPROCESSABLE_ENTITY,
-            };
-            let page = CodePage { frame: &frame, error: Some(words::sentence(&refusal.to_string())) };
-            frame.page(status, &page)
-        }
-        Err(Error::Admin(_)) => over(&frame).await,
-        Err(Error::Store(error)) => error_page::unavailable(&shared, &error),
-        Err(error) => failed(&frame, &Failure::from(error)),
+        Ok(Err(Refused(status, text))) => page(frame, status, about, Some(text)),
+        Err(Error::Admin(_)) => over(frame).await,
+        Err(Error::Store(error)) => error_page::unavailable(&frame.shared, &error),
+        Err(error) => failed(frame, &Failure::from(error)),
     }
 }
 
@@ -152,5 +207,6 @@ async fn over(frame: &OpenFrame) -> Response {
 
 fn failed(frame: &OpenFrame, failure: &Failure) -> Response {
     tracing::error!(error = %failure, "the second step of a sign-in failed");
-    frame.page(failure.status(), &CodePage { frame, error: Some(failure.text()) })
+    let (has_app, has_passkeys, ask) = (true, false, None);
+    frame.page(failure.status(), &CodePage { frame, has_app, has_passkeys, ask, error: Some(failure.text()) })
 }

@@ -19,8 +19,9 @@ use super::provider::{Pending, pending_cookie, redirect};
 use crate::failure::{Failure, Page, refusal, rendered};
 use crate::fields::Fields;
 use crate::frame::{Frame, OpenFrame};
+use crate::passkeys::{Answer, Ask, Purpose};
 use crate::viewer::ClientAddress;
-use crate::{Shared, codes, error_page, session, words};
+use crate::{Shared, codes, error_page, passkeys, session, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
@@ -34,6 +35,12 @@ const PASSWORD: &str = "confirm-password";
 
 /// The field with a code of the viewer's second factor.
 const CODE: &str = "confirm-code";
+
+/// The field with the answer of a passkey.
+const PASSKEY: &str = "confirm-passkey";
+
+/// The field with the encrypted challenge for a passkey.
+const CHALLENGE: &str = "confirm-challenge";
 
 /// The field with the name of the viewer, for password managers.
 const NAME: &str = "confirm-name";
@@ -49,6 +56,8 @@ pub(crate) struct Asked {
     kept: Vec<(String, String)>,
     password: String,
     code: String,
+    /// The answer of a passkey; `None` if none was used.
+    passkey: Option<Answer>,
     is_pressed: bool,
     /// True if the viewer has asked for a page, and not sent a form.
     is_page: bool,
@@ -59,18 +68,20 @@ pub(crate) struct Asked {
 impl Asked {
     /// Returns a form, which is sent to its path again.
     pub(crate) fn form(path: &str, fields: Fields) -> Self {
-        let is_own = |name: &str| [NAME, PASSWORD, CODE, PRESSED].contains(&name);
+        let is_own = |name: &str| [NAME, PASSWORD, CODE, PASSKEY, CHALLENGE, PRESSED].contains(&name);
         let kept = fields.pairs().iter().filter(|(name, _)| !is_own(name)).cloned().collect();
         let next = if path == "/confirm" { fields.text("next") } else { String::new() };
         let (password, code, is_pressed) = (fields.text(PASSWORD), fields.text(CODE), fields.is_set(PRESSED));
-        Self { action: path.to_owned(), kept, password, code, is_pressed, is_page: false, next }
+        let passkey = fields.given(PASSKEY).map(|answer| Answer { answer, sealed: fields.text(CHALLENGE) });
+        Self { action: path.to_owned(), kept, password, code, passkey, is_pressed, is_page: false, next }
     }
 
     /// Returns a page, which is opened after the proof.
     pub(crate) fn page(here: &str) -> Self {
         let (action, kept) = ("/confirm".to_owned(), vec![("next".to_owned(), here.to_owned())]);
         let (password, code) = (String::new(), String::new());
-        Self { action, kept, password, code, is_pressed: false, is_page: true, next: here.to_owned() }
+        let (passkey, next) = (None, here.to_owned());
+        Self { action, kept, password, code, passkey, is_pressed: false, is_page: true, next }
     }
 }
 
@@ -79,8 +90,13 @@ impl Asked {
 struct ConfirmPage<'a> {
     frame: &'a Frame,
     asked: &'a Asked,
+    /// True if the password is a proof, alone or with a code.
     has_password: bool,
-    has_second_factor: bool,
+    /// True if the password needs a code.
+    has_app: bool,
+    has_passkeys: bool,
+    /// What the page asks the browser for, if the viewer can use a passkey.
+    ask: Option<Ask>,
     /// The name of the provider, if the viewer can sign in there.
     provider: Option<&'a str>,
     error: Option<String>,
@@ -96,6 +112,11 @@ struct DonePage<'a> {
 pub(crate) async fn answer(frame: &Frame, asked: &Asked) -> Result<Result<Timestamp, Response>, Failure> {
     let error = if !asked.is_pressed {
         None
+    } else if let Some(answer) = &asked.passkey {
+        match proven_with_passkey(frame, answer).await? {
+            Ok(at) => return Ok(Ok(at)),
+            Err(text) => Some(text),
+        }
     } else if frame.viewer.user.password.is_none() || asked.password.is_empty() {
         Some("You have not confirmed yet that it is you.".to_owned())
     } else {
@@ -106,12 +127,28 @@ pub(crate) async fn answer(frame: &Frame, asked: &Asked) -> Result<Result<Timest
     };
     let user = &frame.viewer.user;
     let provider = provider_name(&frame.shared).filter(|_| user.identity.is_some());
-    let (has_password, has_second_factor) = (user.password.is_some(), user.second_factor.is_some());
-    let page = ConfirmPage { frame, asked, has_password, has_second_factor, provider, error };
+    let ask = passkeys::ask_user(&frame.shared, user, Purpose::Confirm(&frame.viewer.session))?;
+    let (has_app, has_passkeys) = (user.second_factor.is_some(), !user.passkeys.list.is_empty());
+    let has_password = user.password.is_some() && (has_app || !has_passkeys);
+    let page = ConfirmPage { frame, asked, has_password, has_app, has_passkeys, ask, provider, error };
     // Turbo shows the page that answers a form only if the status is that of an error, and the page of a link with such
     // a status without its scripts.
     let status = if asked.is_page { StatusCode::OK } else { StatusCode::FORBIDDEN };
     Ok(Err((status, Html(page.render()?)).into_response()))
+}
+
+/// Checks the answer of a passkey, and records the proof. The inner error is a text for the viewer.
+async fn proven_with_passkey(frame: &Frame, answer: &Answer) -> Result<Result<Timestamp, String>, Failure> {
+    let (viewer, services) = (&frame.viewer, &frame.shared.services);
+    if let Err(seconds) = frame.shared.throttle.attempt(viewer.address, &viewer.user.name) {
+        return Ok(Err(words::too_often(seconds)));
+    }
+    let presented = passkeys::presented(&frame.shared, &viewer.user, Purpose::Confirm(&viewer.session), answer);
+    let (caller, id, session) = (frame.caller(), viewer.user.id, viewer.session);
+    match services.cases.prove_session_with_passkey(&caller, id, session, presented).await {
+        Ok(proven) => Ok(proven.map_err(|refusal| words::sentence(&refusal.to_string()))),
+        Err(error) => refusal(error).map(Err),
+    }
 }
 
 /// Compares the password and the code, and records the proof. The inner error is a text for the viewer.

@@ -12,8 +12,8 @@ use journeyman_core::user::User;
 use journeyman_core::user::second_factor::{SecondFactor, TotpSecret, new_recovery_codes};
 use serde::{Deserialize, Serialize};
 
-use super::account;
 use super::secret::NewSecret;
+use super::{account, passkeys};
 use crate::codes::{self, Drawing};
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
@@ -39,12 +39,16 @@ const NOT_CHANGED: &str = "The second factor was not changed.";
 /// Returns true if the server requires a second factor of this user, who has none. A user without a password signs in
 /// at the provider, which has its own second factors.
 pub(crate) fn is_missing(shared: &Shared, user: &User) -> bool {
-    shared.settings.second_factor.concerns(user.role) && user.password.is_some() && user.second_factor.is_none()
+    shared.settings.second_factor.concerns(user.role) && user.password.is_some() && !user.has_second_factor()
 }
 
 /// Returns true if a page is open to users whose second factor is missing: the set-up, and the page with the new codes.
 pub(crate) fn is_for_setup(path: &str) -> bool {
-    path == PATH || path == "/confirm" || path.starts_with("/confirm/") || path.starts_with("/secrets/")
+    path == PATH
+        || path == passkeys::PATH
+        || path == "/confirm"
+        || path.starts_with("/confirm/")
+        || path.starts_with("/secrets/")
 }
 
 /// A secret that was shown and not confirmed. The page keeps it, encrypted and bound to the session.
@@ -65,6 +69,8 @@ struct SetupPage<'a> {
     frame: &'a Frame,
     /// True if the server requires a second factor of the viewer.
     is_required: bool,
+    /// True if browsers use passkeys for this server.
+    has_passkeys: bool,
     drawing: Option<Drawing>,
     /// The secret in groups of four letters.
     groups: Vec<String>,
@@ -83,7 +89,8 @@ fn page<'a>(frame: &'a Frame, secret: &TotpSecret, error: Option<String>) -> Res
     let sealed = shared.services.seal.seal(&context(frame), &shown);
     let sealed = sealed.map_err(|error| Failure::Render(error.to_string()))?;
     let (is_required, drawing) = (is_missing(shared, user), codes::drawing(&uri));
-    Ok(SetupPage { frame, is_required, drawing, groups, uri, sealed, error })
+    let has_passkeys = crate::passkeys::site(&shared.settings.public_url).is_ok();
+    Ok(SetupPage { frame, is_required, has_passkeys, drawing, groups, uri, sealed, error })
 }
 
 async fn show(frame: Frame) -> Response {

@@ -98,7 +98,7 @@ async fn set(
     let name = user.as_ref().map_or_else(|| fields.text("name"), |user| user.name.clone());
     match use_link(&shared, from, link, user, &fields).await {
         // The link replaces the password, and not the second factor.
-        Ok(user) if user.second_factor.is_some() => match code::begin(&shared, &user, "") {
+        Ok(user) if user.has_second_factor() => match code::begin(&shared, &user, "") {
             Ok(page) => page,
             Err(failure) => {
                 tracing::error!(error = %failure, "the second step of a sign-in failed");

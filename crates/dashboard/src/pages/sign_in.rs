@@ -19,7 +19,7 @@ use crate::fields::Fields;
 use crate::frame::OpenFrame;
 use crate::session::Proof;
 use crate::viewer::{ClientAddress, audit};
-use crate::{Shared, error_page, session, words};
+use crate::{Shared, error_page, passkeys, session, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/login", get(show).post(sign_in)).route("/logout", post(sign_out))
@@ -33,6 +33,8 @@ struct SignInPage<'a> {
     name: &'a str,
     error: Option<String>,
     provider: Option<&'a str>,
+    /// True if browsers use passkeys for this server.
+    has_passkeys: bool,
     /// True if there is no administrator yet.
     unclaimed: bool,
 }
@@ -76,7 +78,8 @@ pub(super) async fn form(
         Err(error) => return error_page::unavailable(shared, &error),
     };
     let provider = shared.services.provider.as_ref().map(|provider| provider.label());
-    frame.page(status, &SignInPage { frame, next, name, error, provider, unclaimed })
+    let has_passkeys = passkeys::site(&shared.settings.public_url).is_ok();
+    frame.page(status, &SignInPage { frame, next, name, error, provider, has_passkeys, unclaimed })
 }
 
 /// Returns true if there is no administrator yet. The store is not asked again once there is one, because there will
@@ -108,7 +111,7 @@ async fn sign_in(
 ) -> Response {
     let (next, name) = (fields.text("next"), fields.text("name"));
     let refusal = match check(&shared, from, &name, fields.text("password")).await {
-        Ok(user) if user.second_factor.is_some() => match code::begin(&shared, &user, &next) {
+        Ok(user) if user.has_second_factor() => match code::begin(&shared, &user, &next) {
             Ok(page) => return page,
             Err(failure) => SignInError::Failed(failure.to_string()),
         },

@@ -75,7 +75,7 @@ async fn users<'a>(shared: &Shared, frame: &'a Frame) -> Result<UsersPage<'a>, F
             (None, None) => "no password yet",
         },
         can_disconnect: user.identity.is_some() && user.id != frame.viewer.user.id,
-        has_second_factor: user.second_factor.is_some(),
+        has_second_factor: user.has_second_factor(),
         created: frame.moment(user.created_at),
         signed_in: user.signed_in_at.map(|at| frame.moment(at)),
     };

@@ -23,6 +23,7 @@ async fn signed_in(service: &Service, role: Role) -> String {
         password: None,
         identity: None,
         second_factor: None,
+        passkeys: Default::default(),
         created_at: now,
         signed_in_at: None,
         disabled_at: None,

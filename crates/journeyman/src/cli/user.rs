@@ -185,7 +185,7 @@ fn in_store(store: StoreArgs, command: UserCommand, json: bool, color: ColorWhen
             UserCommand::RemoveSecondFactor { name, confirm } => {
                 confirm.confirm(&removing(&name), &name)?;
                 let id = stored(&cases, &name).await?;
-                if cases.user(&caller, id).await?.second_factor.is_none() {
+                if !cases.user(&caller, id).await?.has_second_factor() {
                     bail!("the user {} has no second factor", user_name(&name)?);
                 }
                 change(name, UserChanges { has_second_factor: Some(false), ..UserChanges::default() }).await

@@ -79,6 +79,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0048_retired_secrets.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0050_proofs.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0051_second_factors.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0052_passkeys.sql"), needs: 5 },
 ];
 
 /// The first line of a migration whose statements run one after the other, outside of a transaction, as

@@ -541,11 +541,11 @@ impl Tables<'_> {
     fn put_user(&self, user: &User) -> Op<()> {
         self.execute(
             "INSERT INTO users (id, name, role, password, issuer, subject, created_at, signed_in_at, disabled_at,
-                                version, second_factor)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                                version, second_factor, passkeys)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
              ON CONFLICT (id) DO UPDATE
              SET role = ?3, password = ?4, issuer = ?5, subject = ?6, signed_in_at = ?8, disabled_at = ?9,
-                 version = ?10, second_factor = ?11",
+                 version = ?10, second_factor = ?11, passkeys = ?12",
             params![
                 user.id.to_string(),
                 user.name,
@@ -558,6 +558,7 @@ impl Tables<'_> {
                 user.disabled_at.map(Timestamp::as_micros),
                 number(user.version),
                 user.second_factor.as_ref().map(to_json).transpose()?,
+                user.stored_passkeys().map(to_json).transpose()?,
             ],
         )
     }

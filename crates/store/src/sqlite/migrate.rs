@@ -60,6 +60,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0048_retired_secrets.sql"),
     include_str!("../../migrations/sqlite/0050_proofs.sql"),
     include_str!("../../migrations/sqlite/0051_second_factors.sql"),
+    include_str!("../../migrations/sqlite/0052_passkeys.sql"),
 ];
 
 /// The schema that all migrations together make. `make schema` writes the file.

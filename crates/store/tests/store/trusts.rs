@@ -148,6 +148,7 @@ async fn a_trust_gives_no_keys_after_its_owner_was_disabled() {
             password: None,
             identity: None,
             second_factor: None,
+            passkeys: Default::default(),
             created_at: fixture.engine.now(),
             signed_in_at: None,
             disabled_at: None,

@@ -33,6 +33,7 @@ fn user(number: u128, role: Role) -> User {
         password: Some(PasswordHash(format!("hash-{number}"))),
         identity: None,
         second_factor: None,
+        passkeys: Default::default(),
         created_at: at(1),
         signed_in_at: None,
         disabled_at: None,

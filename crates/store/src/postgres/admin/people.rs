@@ -40,11 +40,11 @@ pub(super) fn put_key(key: &ApiKey) -> Result<Call, StoreError> {
 pub(super) fn put_user(user: &User) -> Result<Call, StoreError> {
     Ok(call!(
         "INSERT INTO users (id, name, role, password, issuer, subject, created_at, signed_in_at, disabled_at, version,
-                            second_factor)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                            second_factor, passkeys)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
          ON CONFLICT (id) DO UPDATE
          SET role = $3, password = $4, issuer = $5, subject = $6, signed_in_at = $8, disabled_at = $9, version = $10,
-             second_factor = $11",
+             second_factor = $11, passkeys = $12",
         user.id.to_string(),
         user.name.clone(),
         user.role.name(),
@@ -56,6 +56,7 @@ pub(super) fn put_user(user: &User) -> Result<Call, StoreError> {
         user.disabled_at.map(Timestamp::as_micros),
         number(user.version),
         user.second_factor.as_ref().map(to_json).transpose()?,
+        user.stored_passkeys().map(to_json).transpose()?,
     ))
 }
 

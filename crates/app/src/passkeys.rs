@@ -1,0 +1,123 @@
+//! Use cases about passkeys: sign-in and proof with one, and their list, which only the user changes. Administrators
+//! remove all with [`UseCases::change_user`].
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use journeyman_core::admin::{AdminRefusal, AdminState, Subject};
+use journeyman_core::ids::UserId;
+use journeyman_core::ports::{AuditEntry, DecideAdmin};
+use journeyman_core::time::Timestamp;
+use journeyman_core::user::passkey::decide::{self, Attempted, Presented};
+use journeyman_core::user::passkey::{Challenge, Passkey, PasskeyRefusal};
+use journeyman_core::user::{PasswordHash, Session, TokenHash};
+
+use crate::{Caller, Error, UseCases};
+
+/// The outcome of the use of a passkey.
+type Outcome = Result<(), PasskeyRefusal>;
+
+impl UseCases {
+    /// Starts a session of a user with a passkey. `password` is the one that was checked before, if the passkey is a
+    /// second factor. The inner error says why the passkey is refused, which has an audit entry.
+    ///
+    /// # Errors
+    /// The user may not sign in, the password has changed since it was read, or the store failed.
+    pub async fn start_session_with_passkey(
+        &self,
+        session: Session,
+        password: Option<PasswordHash>,
+        presented: Presented,
+        audit: AuditEntry,
+    ) -> Result<Outcome, Error> {
+        let user = session.user;
+        self.present(user, audit, move |state, about| {
+            decide::start_session(state, session.clone(), password.as_ref(), &presented, about)
+        })
+        .await
+    }
+
+    /// Records that the caller, whose session this is, has presented a passkey. Returns the time of the proof. The inner
+    /// error says why the passkey is refused, which has an audit entry.
+    ///
+    /// # Errors
+    /// The user may not sign in, or the store failed.
+    pub async fn prove_session_with_passkey(
+        &self,
+        caller: &Caller,
+        id: UserId,
+        session: TokenHash,
+        presented: Presented,
+    ) -> Result<Result<Timestamp, PasskeyRefusal>, Error> {
+        let audit = self.audit(caller, "", id);
+        let at = audit.at;
+        let outcome =
+            self.present(id, audit, move |state, about| decide::prove_session(state, session, &presented, about));
+        Ok(outcome.await?.map(|()| at))
+    }
+
+    /// Carries out the use of a passkey. `decide` gets a function that returns the audit entry about an action.
+    async fn present(
+        &self,
+        user: UserId,
+        audit: AuditEntry,
+        decide: impl Fn(&AdminState, &dyn Fn(&str) -> AuditEntry) -> Result<Attempted, AdminRefusal> + Send + 'static,
+    ) -> Result<Outcome, Error> {
+        // The decision may be repeated; the last one is stored.
+        let outcome: Arc<Mutex<Option<Outcome>>> = Arc::default();
+        let last = Arc::clone(&outcome);
+        let decide: DecideAdmin = Box::new(move |state| {
+            let about = |action: &str| AuditEntry { action: action.to_owned(), ..audit.clone() };
+            let (change, outcome) = decide(state, &about)?;
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            Ok(change)
+        });
+        self.change(Subject::User(user), decide).await?;
+        let outcome = *outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.ok_or_else(|| Error::Internal("the use of a passkey was stored without a decision".to_owned()))
+    }
+
+    /// Gives the caller's user a passkey. If it is the first second factor, all sessions but `keep` end.
+    ///
+    /// # Errors
+    /// The user may not sign in, has no password, or has too many passkeys; the passkey or the challenge was used
+    /// before; or the store failed.
+    pub async fn add_passkey(
+        &self,
+        caller: &Caller,
+        id: UserId,
+        passkey: Passkey,
+        challenge: Challenge,
+        keep: TokenHash,
+    ) -> Result<(), Error> {
+        let audit = self.audit(caller, "user.passkey.added", id);
+        let decide: DecideAdmin =
+            Box::new(move |state| decide::add(state, passkey.clone(), challenge, keep, audit.clone()));
+        self.change(Subject::User(id), decide).await.map(drop)
+    }
+
+    /// Gives a passkey of the caller's user, by its [`Passkey::id`], another name.
+    ///
+    /// # Errors
+    /// The user may not sign in, or has no such passkey; or the store failed.
+    pub async fn rename_passkey(
+        &self,
+        caller: &Caller,
+        id: UserId,
+        passkey: String,
+        name: String,
+    ) -> Result<(), Error> {
+        let audit = self.audit(caller, "user.passkey.renamed", id);
+        let decide: DecideAdmin = Box::new(move |state| decide::rename(state, &passkey, name.clone(), audit.clone()));
+        self.change(Subject::User(id), decide).await.map(drop)
+    }
+
+    /// Removes a passkey of the caller's user, by its [`Passkey::id`].
+    ///
+    /// # Errors
+    /// The user may not sign in, or has no such passkey; or the store failed.
+    pub async fn remove_passkey(&self, caller: &Caller, id: UserId, passkey: String) -> Result<(), Error> {
+        let audit = self.audit(caller, "user.passkey.removed", id);
+        let decide: DecideAdmin = Box::new(move |state| decide::remove(state, &passkey, audit.clone()));
+        self.change(Subject::User(id), decide).await.map(drop)
+    }
+}
