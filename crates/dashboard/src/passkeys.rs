@@ -152,7 +152,7 @@ pub(crate) fn ask_new(shared: &Shared, site: &Site, purpose: Purpose<'_>, user: 
 }
 
 /// Returns the user handle, which an authenticator stores with the passkey.
-fn user_handle(user: UserId) -> String {
+pub(crate) fn user_handle(user: UserId) -> String {
     URL_SAFE_NO_PAD.encode(user.uuid().as_bytes())
 }
 

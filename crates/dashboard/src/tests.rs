@@ -12,6 +12,7 @@ mod home;
 mod inbox;
 mod job;
 mod lists;
+mod passkeys;
 mod pulls;
 mod remote_pulls;
 mod review;

@@ -98,6 +98,7 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/secrets/none", [410, 410, 410]),
     ("/confirm/done", [200, 200, 200]),
     ("/account/second-factor", [200, 200, 200]),
+    ("/account/passkeys", [200, 200, 200]),
     ("/confirm/provider", [404, 404, 404]),
 ];
 
@@ -166,6 +167,9 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/account/provider", "", [404, 404, 404]),
     ("/confirm", "next=/keys", [303, 303, 303]),
     ("/account/second-factor", "code=1", [422, 422, 422]),
+    ("/account/passkeys", "passkey=x", [422, 422, 422]),
+    ("/account/passkeys/none/rename", "name=x", [422, 422, 422]),
+    ("/account/passkeys/none/remove", "", [422, 422, 422]),
     ("/account/second-factor/codes", "", [422, 422, 422]),
     ("/account/second-factor/remove", "", [422, 422, 422]),
     ("/users/VIEWER/second-factor/remove", "", [303, 403, 403]),
