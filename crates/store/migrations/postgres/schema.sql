@@ -641,7 +641,8 @@ CREATE TABLE journeyman.users (
     signed_in_at bigint,
     disabled_at bigint,
     version bigint DEFAULT 1 NOT NULL,
-    second_factor text
+    second_factor text,
+    passkeys text
 );
 
 CREATE TABLE journeyman.webhook_secrets (

@@ -166,7 +166,7 @@ CREATE TABLE users (
     subject      TEXT,
     created_at   INTEGER NOT NULL,
     signed_in_at INTEGER,
-    disabled_at  INTEGER, version INTEGER NOT NULL DEFAULT 1, second_factor TEXT,
+    disabled_at  INTEGER, version INTEGER NOT NULL DEFAULT 1, second_factor TEXT, passkeys TEXT,
     UNIQUE (issuer, subject)
 ) WITHOUT ROWID, STRICT;
 
