@@ -135,3 +135,113 @@ test("a second factor is set up, asked for at the sign-in, and removed by an adm
   await users.context().close();
 });
 
+/** Gives the browser of a page an authenticator that keeps passkeys and verifies its user. */
+async function addAuthenticator(page) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("WebAuthn.enable");
+  const options = { protocol: "ctap2", transport: "internal", hasResidentKey: true, hasUserVerification: true, isUserVerified: true, automaticPresenceSimulation: true };
+  const { authenticatorId } = await session.send("WebAuthn.addVirtualAuthenticator", { options });
+  return {
+    credentials: async () => (await session.send("WebAuthn.getCredentials", { authenticatorId })).credentials,
+    isVerified: (isUserVerified) => session.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified }),
+    give: (credential) => session.send("WebAuthn.addCredential", { authenticatorId, credential }),
+  };
+}
+
+test("without https and with an IP address, the page says why there are no passkeys", async () => {
+  const page = await suite.page({ cookie: admin });
+  await suite.open(page, "/account");
+  await page.getByText("Passkeys need a host name, and the public URL of this server has an IP address.").waitFor();
+  assert.equal(await page.getByRole("link", { name: "Add a passkey" }).count(), 0);
+  await page.context().close();
+});
+
+test("a passkey is added, signs in alone and after the password, confirms, and is renamed and removed", async () => {
+  service.environment.JOURNEYMAN_PUBLIC_URL = service.url.replace("127.0.0.1", "localhost");
+  await service.restart();
+  service.url = service.environment.JOURNEYMAN_PUBLIC_URL;
+  const cookie = await service.createUser("mary", "member");
+  const page = await suite.page({ cookie });
+  const authenticator = await addAuthenticator(page);
+  await suite.open(page, "/account");
+  await page.getByRole("link", { name: "Add a passkey" }).click();
+  await page.getByRole("heading", { name: "Add a passkey" }).waitFor();
+  await check(page, "passkey-add");
+  await page.getByLabel("Name").fill("My phone");
+  await page.getByLabel("Name").press("Enter");
+  await page.getByText("Your passkey is added.").waitFor();
+  await page.getByText("My phone").first().waitFor();
+  await check(page, "passkey-account");
+  const [made] = await authenticator.credentials();
+  assert.equal(made.rpId, "localhost");
+
+  // The authenticator has a passkey of this user already.
+  await page.getByRole("link", { name: "Add a passkey" }).click();
+  await page.getByRole("button", { name: "Create the passkey" }).click();
+  await page.getByText("has a passkey for your user already").waitFor();
+
+  // A proof with the passkey keeps the form.
+  await suite.open(page, "/keys/new");
+  forgetProofs("mary");
+  await page.getByLabel("Name", { exact: true }).fill("made with a passkey");
+  await page.getByLabel("shop").check();
+  suite.expect(/^403 POST \/keys/);
+  await page.getByRole("button", { name: "Create key" }).click();
+  await page.getByRole("heading", { name: "Confirm that it is you" }).waitFor();
+  assert.equal(await page.getByLabel("Password").count(), 0, "the password alone is no proof");
+  await check(page, "passkey-confirm");
+  await page.getByRole("button", { name: "Use a passkey" }).click();
+  await page.getByText("jmn_").first().waitFor();
+  const [used] = await authenticator.credentials();
+  await page.context().close();
+
+  const other = await suite.page();
+  const second = await addAuthenticator(other);
+  await second.give(used);
+  await suite.open(other, "/login?next=/keyboard");
+  await other.getByRole("link", { name: "Sign in with a passkey" }).click();
+  await other.getByRole("button", { name: "Use a passkey" }).waitFor();
+  await check(other, "passkey-sign-in");
+  await second.isVerified(false);
+  await other.getByRole("button", { name: "Use a passkey" }).click();
+  await other.getByText("No passkey was used").waitFor();
+  await second.isVerified(true);
+  await other.getByRole("button", { name: "Use a passkey" }).click();
+  await other.waitForURL("**/keyboard");
+
+  await other.context().clearCookies();
+  await suite.open(other, "/login?next=/keyboard");
+  await other.getByLabel("Name").fill("mary");
+  await other.getByLabel("Password").fill(PASSWORD);
+  await other.getByRole("button", { name: "Sign in", exact: true }).click();
+  await other.getByRole("heading", { name: "Use your passkey" }).waitFor();
+  await check(other, "passkey-code");
+  await other.getByRole("button", { name: "Use a passkey" }).click();
+  await other.waitForURL("**/keyboard");
+
+  // The counter of a copy is behind.
+  await other.context().clearCookies();
+  const copied = await suite.page();
+  const third = await addAuthenticator(copied);
+  await third.give(used);
+  await suite.open(copied, "/login/passkey");
+  suite.expect(/^422 POST \/login\/passkey/);
+  await copied.getByRole("button", { name: "Use a passkey" }).click();
+  await copied.getByText("counter went back").waitFor();
+  await copied.context().close();
+
+  await suite.open(other, "/login/passkey?next=/account");
+  await other.getByRole("button", { name: "Use a passkey" }).click();
+  await other.waitForURL("**/account");
+  await other.getByText("Rename…").click();
+  await other.locator("input[id^=name-]").fill("Old phone");
+  await other.getByRole("button", { name: "Rename the passkey" }).click();
+  await other.getByText("Your passkey has another name.").waitFor();
+  await other.getByText("Remove…").click();
+  await check(other, "passkey-remove");
+  await other.getByRole("button", { name: "Remove the passkey" }).click();
+  await other.getByText("Your passkey is removed.").waitFor();
+  await other.context().close();
+  const answer = await service.send("/login", { name: "mary", password: PASSWORD });
+  assert.equal(answer.headers.get("location"), "/");
+});

@@ -50,6 +50,14 @@
     }
   });
 
+  // The Enter key in a field of a form that only a passkey completes.
+  document.addEventListener("submit", (event) => {
+    const button = event.target.querySelector("button[data-passkey]");
+    if (!button || button.hidden || event.submitter) return;
+    event.preventDefault();
+    button.click();
+  });
+
   for (const name of ["turbo:load", "turbo:render"]) document.addEventListener(name, offer);
   offer();
 })();

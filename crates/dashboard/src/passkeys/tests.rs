@@ -51,7 +51,13 @@ impl Device {
         let entries = match &self.pair {
             Pair::Es256(pair) => {
                 let point = pair.public_key().as_ref();
-                vec![(1, number(2)), (3, number(-7)), (-1, number(1)), (-2, bytes(&point[1..33])), (-3, bytes(&point[33..]))]
+                vec![
+                    (1, number(2)),
+                    (3, number(-7)),
+                    (-1, number(1)),
+                    (-2, bytes(&point[1..33])),
+                    (-3, bytes(&point[33..])),
+                ]
             }
             Pair::Ed25519(pair) => {
                 let point = bytes(pair.public_key().as_ref());
@@ -60,8 +66,10 @@ impl Device {
             Pair::Rs256(pair) => {
                 let key = pair.public_key();
                 let (modulus, exponent) = (key.modulus(), key.exponent());
-                let (modulus, exponent) =
-                    (bytes(modulus.big_endian_without_leading_zero()), bytes(exponent.big_endian_without_leading_zero()));
+                let (modulus, exponent) = (
+                    bytes(modulus.big_endian_without_leading_zero()),
+                    bytes(exponent.big_endian_without_leading_zero()),
+                );
                 vec![(1, number(3)), (3, number(-257)), (-1, modulus), (-2, exponent)]
             }
         };
@@ -82,7 +90,9 @@ impl Device {
 
     fn client_data(&self, kind: &str, challenge: &str) -> Vec<u8> {
         let origin = self.other_origin.as_ref().unwrap_or(&self.site.origin);
-        json!({"type": kind, "challenge": challenge, "origin": origin, "crossOrigin": self.is_framed}).to_string().into()
+        json!({"type": kind, "challenge": challenge, "origin": origin, "crossOrigin": self.is_framed})
+            .to_string()
+            .into()
     }
 
     fn authenticator_data(&self, flags: u8) -> Vec<u8> {

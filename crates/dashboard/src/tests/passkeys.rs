@@ -192,7 +192,12 @@ async fn a_passkey_alone_signs_in() {
     let page = fixture.send(None, Method::GET, "/login?next=/keys", "").await;
     assert!(page.body.contains("href=\"/login/passkey?next=%2Fkeys\""), "{}", page.body);
     let signed_in = sign_in(&fixture, &device, |form| form).await;
-    assert_eq!((signed_in.status, signed_in.header("location")), (StatusCode::SEE_OTHER, "/keys"), "{}", signed_in.body);
+    assert_eq!(
+        (signed_in.status, signed_in.header("location")),
+        (StatusCode::SEE_OTHER, "/keys"),
+        "{}",
+        signed_in.body
+    );
     let (session, found) = fixture.store.session(TokenHash::of(signed_in.token())).await.unwrap().unwrap();
     assert!(session.is_fresh(fixture.world.now()) && found.name == "member");
     let open = with_cookie(&fixture, &signed_in.cookies()[0], Method::GET, "/login/passkey?next=/keys", "").await;
@@ -328,7 +333,10 @@ async fn an_administrator_removes_the_passkeys_of_a_user() {
     let path = format!("/users/{}/second-factor/remove", user(&fixture, Role::Member).await.id);
     let removed = fixture.send(Some(Role::Administrator), Method::POST, &path, "").await;
     assert_eq!(removed.header("location"), "/users?done=user_second_factor_removed");
-    assert_eq!((passkeys(&fixture).await, actions(&fixture, 1).await), (vec![], vec!["user.second_factor.removed".into()]));
+    assert_eq!(
+        (passkeys(&fixture).await, actions(&fixture, 1).await),
+        (vec![], vec!["user.second_factor.removed".into()])
+    );
     assert_refused(&sign_in(&fixture, &device, |form| form).await, "This passkey is not one of this user");
 }
 

@@ -247,6 +247,7 @@ fn example(path: &str, ids: &Ids) -> String {
         ("{workspace}", "slw_0193456789ab7def8123456789abcdef"),
         ("{trust}", "trust_0193456789ab7def8123456789abcdef"),
         ("{name}", "none.css"),
+        ("{passkey}", "none"),
         ("{*path}", "none"),
     ] {
         example = example.replace(parameter, if value.is_empty() { "none" } else { value });
