@@ -241,7 +241,15 @@ test("a passkey is added, signs in alone and after the password, confirms, and i
   await check(other, "passkey-remove");
   await other.getByRole("button", { name: "Remove the passkey" }).click();
   await other.getByText("Your passkey is removed.").waitFor();
+  const target = async () => (await service.send("/login", { name: "mary", password: PASSWORD })).headers.get("location");
+  assert.equal(await target(), "/", "the password is enough again");
+
+  // The operator removes the passkeys of a user.
+  await other.getByRole("link", { name: "Add a passkey" }).click();
+  await other.getByRole("button", { name: "Create the passkey" }).click();
+  await other.getByText("Your passkey is added.").waitFor();
   await other.context().close();
-  const answer = await service.send("/login", { name: "mary", password: PASSWORD });
-  assert.equal(answer.headers.get("location"), "/");
+  assert.equal(await target(), "/login/code");
+  service.command("user", "remove-second-factor", "mary");
+  assert.equal(await target(), "/");
 });

@@ -91,6 +91,9 @@ const CHANGES = {
   "/users": { name: "forged", role: "administrator" },
   "/account/password": { current: PASSWORD, password: "forged forged forget" },
   "/account/second-factor/remove": {},
+  "/account/passkeys": { name: "forged", passkey: "{}" },
+  "/account/passkeys/none/remove": {},
+  "/login/passkey": { passkey: "{}" },
   "/login/code": { code: "000000" },
 };
 
@@ -378,7 +381,7 @@ test("pages accept no keys, and the HTTP interface accepts no sessions", async (
 });
 
 test("the content security policy of every page allows only scripts and styles of the service", async () => {
-  const pages = ["/", "/jobs", "/projects", "/keys", "/users", "/audit", "/system", "/usage", "/system/trusts", "/system/trusts/new", "/system/slack", "/system/slack/new", "/account", "/account/second-factor", "/confirm/done", "/login/code", "/search", "/keyboard", "/secrets/none", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x", "/docs", "/docs/reference/createJob", "/docs/none"];
+  const pages = ["/", "/jobs", "/projects", "/keys", "/users", "/audit", "/system", "/usage", "/system/trusts", "/system/trusts/new", "/system/slack", "/system/slack/new", "/account", "/account/second-factor", "/account/passkeys", "/confirm/done", "/login/code", "/login/passkey", "/search", "/keyboard", "/secrets/none", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x", "/docs", "/docs/reference/createJob", "/docs/none"];
   for (const where of pages) {
     for (const cookie of [admin, undefined]) {
       const answer = await service.get(where, { cookie });

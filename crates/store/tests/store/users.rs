@@ -9,6 +9,7 @@ use journeyman_core::ports::{AuditEntry, DecideAdmin, Retention, SessionsToEnd};
 use journeyman_core::pull::{NewComment, NewPull};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::decide::{self, PasswordChange, UserChanges};
+use journeyman_core::user::passkey::{self, Assertion, Challenge, Passkey};
 use journeyman_core::user::second_factor::decide::Attempt;
 use journeyman_core::user::second_factor::{self, SecondFactor, TotpSecret, step};
 use journeyman_core::user::{Identity, PasswordHash, Role, SESSION_IDLE, Session, SignInLink, TokenHash, User};
@@ -165,6 +166,74 @@ async fn a_session_has_the_time_at_which_its_user_proved_who_they_are() {
         prove(Box::new(decide)).await.unwrap();
         let both: Vec<_> = proofs().await;
         assert_eq!(both, [Some(at(3)), Some(at(4))], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_a_passkey_is_accepted_once() {
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
+        store.create_user(user(1, Role::Administrator), line(1, "user.created")).await.unwrap();
+        let password = user(1, Role::Administrator).password;
+        store.start_session(session(1, 1, 2), password.clone(), line(2, "session.started")).await.unwrap();
+        store.start_session(session(2, 1, 2), password.clone(), line(2, "session.started")).await.unwrap();
+        let (credential, key, label) = ("one".to_owned(), "key".to_owned(), "Phone".to_owned());
+        let one = Passkey {
+            credential: credential.clone(),
+            key: key.clone(),
+            counter: 4,
+            name: label,
+            created_at: at(3),
+            used_at: None,
+        };
+        let change = async |decide: DecideAdmin| store.administer(Subject::User(id(1)), None, at(3), decide).await;
+        let challenge = |byte: u8| Challenge { hash: TokenHash([byte; 32]), until: at(700) };
+        let (added, first) = (one.clone(), challenge(1));
+        let add = move |state: &_| {
+            let entry = line(3, "user.passkey.added");
+            passkey::decide::add(state, added.clone(), first, TokenHash([1; 32]), entry)
+        };
+        change(Box::new(add)).await.unwrap();
+        let stored = store.user(id(1)).await.unwrap().unwrap().passkeys;
+        assert_eq!((stored.list, stored.used), (vec![one.clone()], vec![challenge(1)]), "{name}");
+        assert!(store.session(TokenHash([1; 32])).await.unwrap().is_some(), "{name}: this session continues");
+        assert!(store.session(TokenHash([2; 32])).await.unwrap().is_none(), "{name}: the others have ended");
+        let alone = store.start_session(session(3, 1, 4), password, line(4, "session.started")).await;
+        assert_eq!(alone, Err(AdminRefusal::CodeMissing.into()), "{name}: the password is not enough");
+
+        // Two browsers send the same answer at the same time.
+        let present = |byte: u8| {
+            let (credential, key) = (credential.clone(), key.clone());
+            let presented = Ok(Assertion { credential, key, counter: 5, challenge: challenge(2) });
+            let decide: DecideAdmin = Box::new(move |state| {
+                let about = |action: &str| line(600, action);
+                passkey::decide::start_session(state, session(byte, 1, 600), None, &presented, about)
+                    .map(|(change, _)| change)
+            });
+            store.administer(Subject::User(id(1)), None, at(600), decide)
+        };
+        let both = futures::future::join(present(4), present(5)).await;
+        both.0.unwrap();
+        both.1.unwrap();
+        let begun = futures::future::join_all([4, 5].map(|byte| store.session(TokenHash([byte; 32])))).await;
+        assert_eq!(begun.into_iter().filter(|one| one.as_ref().unwrap().is_some()).count(), 1, "{name}");
+        let mut actions: Vec<String> =
+            store.audit(None, 2).await.unwrap().into_iter().map(|entry| entry.entry.action).collect();
+        actions.sort();
+        assert_eq!(actions, ["session.passkey_refused", "session.started"], "{name}");
+
+        // Another change of the user keeps the passkey, and an administrator removes it.
+        store.set_role(id(1), Role::Administrator, line(601, "user.role")).await.unwrap();
+        let used = Passkey { counter: 5, used_at: Some(at(600)), ..one };
+        assert_eq!(store.user(id(1)).await.unwrap().unwrap().passkeys.list, [used], "{name}");
+        let changes = UserChanges { has_second_factor: Some(false), ..UserChanges::default() };
+        let remove =
+            move |state: &_| decide::change(state, &Precondition::None, changes, |action: &str| line(602, action));
+        change(Box::new(remove)).await.unwrap();
+        let stored = store.user(id(1)).await.unwrap().unwrap();
+        assert!(!stored.has_second_factor(), "{name}");
+        let last = store.audit(None, 1).await.unwrap().remove(0).entry.action;
+        assert_eq!(last, "user.second_factor.removed", "{name}");
     }
 }
 
