@@ -250,6 +250,6 @@ test("a passkey is added, signs in alone and after the password, confirms, and i
   await other.getByText("Your passkey is added.").waitFor();
   await other.context().close();
   assert.equal(await target(), "/login/code");
-  service.command("user", "remove-second-factor", "mary");
+  service.command("user", "remove-second-factor", "mary", "--yes");
   assert.equal(await target(), "/");
 });
