@@ -176,6 +176,7 @@ fn user_with_app() -> User {
         password: None,
         identity: None,
         second_factor: Some(factor),
+        passkeys: Default::default(),
         created_at: now,
         signed_in_at: None,
         disabled_at: None,
