@@ -161,6 +161,7 @@ const takeCases = () => cases.splice(0);
 const open = (selector) => (page) => page.evaluate((which) => { for (const details of document.querySelectorAll(which)) details.open = true; }, selector);
 
 addPage("sign-in", "/login", { cookie: undefined });
+addPage("sign-in-passkey", "/login/passkey", { cookie: undefined });
 addPage("sign-in-refused", "/login", {
   cookie: undefined,
   expects: [/^422 POST \/login/],
@@ -328,6 +329,7 @@ addPage("audit-none", "/audit?who=nobody&what=job.");
 addPage("account", "/account");
 addPage("confirmed", "/confirm/done");
 addPage("second-factor", "/account/second-factor");
+addPage("passkeys", "/account/passkeys");
 // On a page without controls that the open menu would cover in part.
 addPage("account-menu", "/keyboard", { do: open("details.account") });
 for (const [name, where, fields, button] of [
