@@ -44,6 +44,8 @@ sh -euc "$enter" enter "$entries" timeout --kill-after=5 180 unshare --mount --p
     mkdir "$top/root" "$top/changes" "$top/work"
     root=$top/root
     mount -t overlay -o "lowerdir=$system,upperdir=$top/changes,workdir=$top/work" overlay "$root"
+    # The data of a service that this system has.
+    rm -rf "$root/var/lib/journeyman"
     mount -t proc proc "$root/proc"
     mount -t sysfs sysfs "$root/sys"
     mount -t tmpfs -o mode=755 run "$root/run"
