@@ -68,13 +68,13 @@ pub enum LossReason {
 /// The reason why a home was not stored or restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HomeReason {
-    /// It has more bytes than are stored.
+    /// It has more bytes than a stored home may have.
     TooLarge,
-    /// It has more files than are stored.
+    /// It has more files than a stored home may have.
     TooManyFiles,
-    /// Its folders are nested more deeply than is stored.
+    /// Its folders are nested more deeply than those of a stored home may be.
     TooDeep,
-    /// It took longer than the deadline.
+    /// It could not be written or unpacked before the deadline.
     TooSlow,
     /// The archive cannot be read.
     Damaged,

@@ -1,4 +1,4 @@
-//! Writes the files of a commit to a tree, in the sandbox: the host writes no content of a repository.
+//! Writes the files of a commit to a tree, in the sandbox: git on the host writes no content of a repository.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
