@@ -1,13 +1,11 @@
 //! Use cases about passkeys: sign-in and proof with one, and their list, which only the user changes. Administrators
 //! remove all with [`UseCases::change_user`].
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use journeyman_core::admin::{AdminRefusal, AdminState, Subject};
+use journeyman_core::admin::Subject;
 use journeyman_core::ids::UserId;
 use journeyman_core::ports::{AuditEntry, DecideAdmin};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::passkey::decide::{self, Attempted, Presented};
+use journeyman_core::user::passkey::decide::{self, Presented};
 use journeyman_core::user::passkey::{Challenge, Passkey, PasskeyRefusal};
 use journeyman_core::user::{PasswordHash, Session, TokenHash};
 
@@ -30,7 +28,7 @@ impl UseCases {
         audit: AuditEntry,
     ) -> Result<Outcome, Error> {
         let user = session.user;
-        self.present(user, audit, move |state, about| {
+        self.attempt(user, audit, move |state, about| {
             decide::start_session(state, session.clone(), password.as_ref(), &presented, about)
         })
         .await
@@ -51,29 +49,8 @@ impl UseCases {
         let audit = self.audit(caller, "", id);
         let at = audit.at;
         let outcome =
-            self.present(id, audit, move |state, about| decide::prove_session(state, session, &presented, about));
+            self.attempt(id, audit, move |state, about| decide::prove_session(state, session, &presented, about));
         Ok(outcome.await?.map(|()| at))
-    }
-
-    /// Carries out the use of a passkey. `decide` gets a function that returns the audit entry about an action.
-    async fn present(
-        &self,
-        user: UserId,
-        audit: AuditEntry,
-        decide: impl Fn(&AdminState, &dyn Fn(&str) -> AuditEntry) -> Result<Attempted, AdminRefusal> + Send + 'static,
-    ) -> Result<Outcome, Error> {
-        // The decision may be repeated; the last one is stored.
-        let outcome: Arc<Mutex<Option<Outcome>>> = Arc::default();
-        let last = Arc::clone(&outcome);
-        let decide: DecideAdmin = Box::new(move |state| {
-            let about = |action: &str| AuditEntry { action: action.to_owned(), ..audit.clone() };
-            let (change, outcome) = decide(state, &about)?;
-            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-            Ok(change)
-        });
-        self.change(Subject::User(user), decide).await?;
-        let outcome = *outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        outcome.ok_or_else(|| Error::Internal("the use of a passkey was stored without a decision".to_owned()))
     }
 
     /// Gives the caller's user a passkey. If it is the first second factor, all sessions but `keep` end.

@@ -1,13 +1,11 @@
 //! Use cases about second factors: sign-in and proof with a code, set-up, recovery codes, and removal by the user.
 //! Administrators remove one with [`UseCases::change_user`].
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use journeyman_core::admin::Subject;
 use journeyman_core::ids::UserId;
 use journeyman_core::ports::{AuditEntry, DecideAdmin};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::second_factor::decide::{self, Attempt, Attempted};
+use journeyman_core::user::second_factor::decide::{self, Attempt};
 use journeyman_core::user::second_factor::{Accepted, CodeRefusal, SecondFactor};
 use journeyman_core::user::{PasswordHash, Session, TokenHash};
 
@@ -54,32 +52,6 @@ impl UseCases {
         let outcome = self
             .attempt(id, audit, move |state, about| decide::prove_session(state, session, &password, &attempt, about));
         Ok(outcome.await?.map(|_| at))
-    }
-
-    /// Carries out an attempt with a code. `decide` gets a function that returns the audit entry about an action.
-    async fn attempt(
-        &self,
-        user: UserId,
-        audit: AuditEntry,
-        decide: impl Fn(
-            &journeyman_core::admin::AdminState,
-            &dyn Fn(&str) -> AuditEntry,
-        ) -> Result<Attempted, journeyman_core::admin::AdminRefusal>
-        + Send
-        + 'static,
-    ) -> Result<Outcome, Error> {
-        // The decision may be repeated; the last one is stored.
-        let outcome: Arc<Mutex<Option<Outcome>>> = Arc::default();
-        let last = Arc::clone(&outcome);
-        let decide: DecideAdmin = Box::new(move |state| {
-            let about = |action: &str| AuditEntry { action: action.to_owned(), ..audit.clone() };
-            let (change, outcome) = decide(state, &about)?;
-            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-            Ok(change)
-        });
-        self.change(Subject::User(user), decide).await?;
-        let outcome = *outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        outcome.ok_or_else(|| Error::Internal("a code was stored without a decision".to_owned()))
     }
 
     /// Gives the caller's user a second factor, and ends all sessions but `keep`.

@@ -1,8 +1,8 @@
 //! Use cases about users, their sessions, and their sign-in links.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use journeyman_core::admin::{AdminChange, AdminRefusal, Once, Precondition, Subject};
+use journeyman_core::admin::{AdminChange, AdminRefusal, AdminState, Once, Precondition, Subject};
 use journeyman_core::ids::UserId;
 use journeyman_core::ports::{Administered, AuditEntry, DecideAdmin};
 use journeyman_core::time::Timestamp;
@@ -336,5 +336,30 @@ impl UseCases {
                 Err(Error::Internal("a change without an idempotency key was replayed".to_owned()))
             }
         }
+    }
+
+    /// Carries out the use of a second factor, which is stored also if it is refused. `decide` gets a function that returns
+    /// the audit entry about an action. Returns the outcome in the decision that was stored.
+    ///
+    /// # Errors
+    /// The user may not sign in, or the store failed.
+    pub(crate) async fn attempt<T: Copy + Send + 'static>(
+        &self,
+        user: UserId,
+        audit: AuditEntry,
+        decide: impl Fn(&AdminState, &dyn Fn(&str) -> AuditEntry) -> Result<(AdminChange, T), AdminRefusal> + Send + 'static,
+    ) -> Result<T, Error> {
+        // The decision may be repeated; the last one is stored.
+        let outcome: Arc<Mutex<Option<T>>> = Arc::default();
+        let last = Arc::clone(&outcome);
+        let decide: DecideAdmin = Box::new(move |state| {
+            let about = |action: &str| AuditEntry { action: action.to_owned(), ..audit.clone() };
+            let (change, outcome) = decide(state, &about)?;
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            Ok(change)
+        });
+        self.change(Subject::User(user), decide).await?;
+        let outcome = *outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.ok_or_else(|| Error::Internal("the use of a second factor was stored without a decision".to_owned()))
     }
 }
