@@ -65,12 +65,22 @@ impl Passkey {
     }
 }
 
-/// Returns the name of a passkey in its stored form: trimmed, and shortened to [`MAX_NAME_CHARS`]. A blank name becomes
-/// `Passkey`.
-#[must_use]
-pub fn passkey_name(text: &str) -> String {
-    let name: String = text.trim().chars().take(MAX_NAME_CHARS).collect();
-    if name.is_empty() { "Passkey".to_owned() } else { name }
+/// The name of a passkey is too long.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the name of a passkey has at most {MAX_NAME_CHARS} characters")]
+pub struct NameTooLong;
+
+/// Returns the name of a passkey in its stored form, which is trimmed. A blank name becomes `Passkey`.
+///
+/// # Errors
+/// The name has more than [`MAX_NAME_CHARS`] characters.
+pub fn passkey_name(text: &str) -> Result<String, NameTooLong> {
+    let name = text.trim();
+    match name.chars().count() {
+        0 => Ok("Passkey".to_owned()),
+        1..=MAX_NAME_CHARS => Ok(name.to_owned()),
+        _ => Err(NameTooLong),
+    }
 }
 
 /// A signature of an authenticator that was verified.

@@ -78,7 +78,10 @@ async fn added(frame: &Frame, fields: &Fields) -> Page {
         return again(words::too_often(seconds)).await;
     }
     let answer = Answer { answer: fields.text("passkey"), sealed: fields.text("challenge") };
-    let name = passkey_name(&fields.text("name"));
+    let name = match passkey_name(&fields.text("name")) {
+        Ok(name) => name,
+        Err(error) => return again(words::sentence(&error.to_string())).await,
+    };
     let (passkey, challenge) = match passkeys::registered(shared, Purpose::Add(&viewer.session), &answer, name) {
         Ok(new) => new,
         Err(refusal) => return again(words::sentence(&refusal.to_string())).await,
@@ -91,7 +94,14 @@ async fn added(frame: &Frame, fields: &Fields) -> Page {
 
 async fn rename(State(shared): State<Shared>, frame: Frame, Path(passkey): Path<String>, fields: Fields) -> Response {
     let page = async {
-        let (id, name) = (frame.viewer.user.id, passkey_name(&fields.text("name")));
+        let id = frame.viewer.user.id;
+        let name = match passkey_name(&fields.text("name")) {
+            Ok(name) => name,
+            Err(error) => {
+                let text = words::sentence(&error.to_string());
+                return account::show_refused(&shared, &frame, NOT_CHANGED, text).await;
+            }
+        };
         match frame.cases().rename_passkey(&frame.caller(), id, passkey, name).await {
             Ok(()) => Ok(toast::confirmed("/account", "passkey_renamed")),
             Err(error) => account::show_refused(&shared, &frame, NOT_CHANGED, refusal(error)?).await,

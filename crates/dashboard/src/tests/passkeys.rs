@@ -317,6 +317,10 @@ async fn passkeys_are_renamed_and_removed() {
         let other = fixture.send(Some(Role::Administrator), Method::POST, &path, "name=x").await;
         assert_refused(&other, "There is no such passkey any more.");
     }
+    let long = format!("name={}", "x".repeat(101));
+    let refused = fixture.send(Some(Role::Member), Method::POST, &format!("{PAGE}/{id}/rename"), &long).await;
+    assert_refused(&refused, "The name of a passkey has at most 100 characters.");
+    assert_eq!(passkeys(&fixture).await[0].name, "Work laptop");
     let removed = fixture.send(Some(Role::Member), Method::POST, &format!("{PAGE}/{id}/remove"), "").await;
     assert_eq!(removed.header("location"), "/account?done=passkey_removed");
     assert_eq!(actions(&fixture, 1).await, ["user.passkey.removed"]);
