@@ -60,9 +60,17 @@ impl<C: Clock + Clone> Throttle<C> {
     /// # Errors
     /// Returns the number of seconds to wait if there were too many.
     pub(crate) fn attempt(&self, address: Option<IpAddr>, name: &str) -> Result<(), u64> {
+        self.ask(address)?;
+        self.attempt_asked(address, name)
+    }
+
+    /// Counts an attempt to sign in whose request was counted by [`Self::ask`] before its name was known.
+    ///
+    /// # Errors
+    /// Returns the number of seconds to wait if there were too many.
+    pub(crate) fn attempt_asked(&self, address: Option<IpAddr>, name: &str) -> Result<(), u64> {
         prune(&self.pair);
         prune(&self.name);
-        self.ask(address)?;
         let address = network(address, 64);
         let now = self.pair.clock().now();
         let wait = |until: governor::NotUntil<_>| until.wait_time_from(now).as_secs() + 1;
@@ -120,6 +128,14 @@ mod tests {
         let throttle = Throttle::new(&FakeRelativeClock::default());
         let allowed = (0..200).filter(|number| throttle.attempt(None, &number.to_string()).is_ok()).count();
         assert_eq!(allowed, 60);
+    }
+
+    #[test]
+    fn a_request_is_counted_once_if_its_name_is_known_later() {
+        let throttle = Throttle::new(&FakeRelativeClock::default());
+        let is_allowed =
+            |number: &u32| throttle.ask(None).and_then(|()| throttle.attempt_asked(None, &number.to_string())).is_ok();
+        assert_eq!((0..200).filter(is_allowed).count(), 60);
     }
 
     #[test]

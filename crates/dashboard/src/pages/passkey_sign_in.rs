@@ -112,7 +112,7 @@ async fn sign_in(
         Ok(None) => return refused(PasskeyRefusal::Unknown),
         Err(error) => return error_page::unavailable(&shared, &error),
     };
-    if let Err(seconds) = shared.throttle.attempt(from.0, &user.name) {
+    if let Err(seconds) = shared.throttle.attempt_asked(from.0, &user.name) {
         return too_often(seconds);
     }
     let presented = passkeys::presented(&shared, &user, Purpose::SignIn, &answer);
