@@ -6,6 +6,7 @@ mod show;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -17,7 +18,7 @@ use journeyman_core::time::Clock;
 use serde_json::{Value, json};
 
 use self::show::Printer;
-use super::connect::{connect, settled};
+use super::connect::connect;
 use super::job::Transcript;
 use super::paint::{ColorWhen, Paint};
 use super::program;
@@ -28,6 +29,9 @@ use crate::lifecycle::{Signals, Stages};
 use crate::server::Server;
 use crate::system::Machine;
 use crate::telemetry;
+
+/// The time for which a request waits for the end of the job, after which the demo prints why the job waits.
+const POLL: Duration = Duration::from_secs(5);
 
 // The prompts are short, so that the requests with them fit on a line.
 const FIRST_PROMPT: &str = "Greet the reader\n[[write hi.sh|echo Hello, reader!]]\n[[run sh hi.sh]]";
@@ -105,7 +109,7 @@ fn address(arguments: &DemoArgs) -> SocketAddr {
 
 /// Creates an API key that expires after a day.
 pub(super) async fn make_key(cases: &UseCases) -> anyhow::Result<String> {
-    let expires_at = Some(Machine.now() + std::time::Duration::from_secs(24 * 3600));
+    let expires_at = Some(Machine.now() + Duration::from_secs(24 * 3600));
     let name = "demo".to_owned();
     let new = NewKey { name, scopes: vec![Scope::Write], projects: None, expires_at, allowed_ips: None };
     match cases.create_key(&Caller::command_line(), new, None, |_| String::new()).await? {
@@ -198,7 +202,20 @@ async fn send<T: 'static>(call: Call<T>, out: &Printer, path: &str, prompt: &str
 /// of the last event.
 async fn settle(handle: &JobHandle, out: &Printer, job: &str, mut seen: u64) -> anyhow::Result<(Value, u64)> {
     out.curl("GET", &format!("{job}?wait=30"), None)?;
-    let record = settled(handle).await?;
+    let mut told = seen;
+    let record = loop {
+        let record = handle.poll(POLL).raw().await?;
+        if record["status"] != "active" {
+            break record;
+        }
+        // What keeps the job waiting may need a change by the person who waits for the demo.
+        for event in handle.events(told).all().await? {
+            if event.kind == "message.waiting" {
+                out.lines(&Transcript::new(out.paint).lines(&event.kind, &event.document["data"]))?;
+            }
+            told = event.seq;
+        }
+    };
     out.document(&record, &RECORD)?;
     out.line("What the agent did in the meantime:")?;
     let mut transcript = Transcript::new(out.paint);
