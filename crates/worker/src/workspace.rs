@@ -16,6 +16,7 @@ pub(crate) mod listing;
 pub(crate) mod lock;
 mod marker;
 mod merge_home;
+pub(crate) mod owner;
 pub(crate) mod prebuilt;
 pub(crate) mod prepared_home;
 pub(crate) mod remove;

@@ -100,11 +100,20 @@ impl LfsCache {
     /// The disk failed, or the object was damaged.
     pub fn copy_to(&self, pointer: &Pointer, to: &mut File) -> io::Result<bool> {
         let Some(mut file) = self.open(pointer)? else { return Ok(false) };
-        if copy(&mut file, to, pointer.bytes)? == *pointer {
-            return Ok(true);
+        match copy(&mut file, to, pointer.bytes)? == *pointer {
+            true => Ok(true),
+            false => Err(self.remove_damaged(pointer)),
         }
-        std::fs::remove_file(self.path(&pointer.oid))?;
-        Err(io::Error::new(io::ErrorKind::InvalidData, format!("the cached object {} was damaged", pointer.oid)))
+    }
+
+    /// Removes an object whose content is not what its pointer says. Returns the error that says so, or why it could not
+    /// be removed.
+    #[must_use]
+    pub fn remove_damaged(&self, pointer: &Pointer) -> io::Error {
+        let text = format!("the cached object {} was damaged", pointer.oid);
+        std::fs::remove_file(self.path(&pointer.oid))
+            .err()
+            .unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidData, text))
     }
 
     /// Removes the objects that were not used for the longest time, until the cache has its maximum size.

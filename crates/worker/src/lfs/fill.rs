@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use journeyman_core::checkout::{Missing, ObjectReason};
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::left_out::path_text;
-use journeyman_core::lfs::{POINTER_BYTES, Pointer};
+use journeyman_core::lfs::{POINTER_BYTES, Pointer, copy};
 use journeyman_core::ports::{FreeSpace, LfsError, LfsObjects};
 use journeyman_core::run::ReasonCode;
 use journeyman_repository::lfs::{LfsCache, LfsFile, LfsTree};
@@ -20,6 +20,8 @@ use super::{filter, index};
 use crate::error::RunError;
 use crate::submodules::find::Found;
 use crate::workspace::Workspace;
+use crate::workspace::beneath::open_folder;
+use crate::workspace::owner::as_owner;
 
 /// The seconds by which a filled file is older than the index: git reads files again that are not older.
 const OLDER: i64 = 2;
@@ -91,18 +93,8 @@ impl Filling<'_> {
             let (reason, detail) = failed.get(&file.pointer.oid)?;
             Some(not_fetched(file, *reason, detail.clone()))
         }));
-        let (tree, below, cache) = (tree.to_owned(), below.to_owned(), cache);
-        let write = move || {
-            let tree = index::folder(&tree, &below)?;
-            let mut files = Vec::new();
-            for file in wanted {
-                if replace(&tree, &file, &cache)? {
-                    files.push(file.path);
-                }
-            }
-            cache.trim()?;
-            Ok::<_, io::Error>(files)
-        };
+        let (tree, below) = (tree.to_owned(), below.to_owned());
+        let write = move || replace_all(&tree, &below, wanted, &cache);
         filled.files = tokio::task::spawn_blocking(write).await.map_err(io::Error::other)??;
         Ok(filled)
     }
@@ -211,7 +203,12 @@ impl Filling<'_> {
     /// # Errors
     /// The disk failed.
     pub(crate) async fn complete(workspace: &Workspace, files: &[PathBuf]) -> Result<(), RunError> {
-        filter::configure(&workspace.tree).await?;
+        let tree = workspace.tree.clone();
+        let configure = move || {
+            let tree = open_folder(&tree)?;
+            as_owner(&tree, || filter::configure(&tree))
+        };
+        tokio::task::spawn_blocking(configure).await.map_err(io::Error::other)??;
         record(&workspace.tree, files).await
     }
 }
@@ -228,7 +225,11 @@ pub(crate) async fn record(tree: &Path, files: &[PathBuf]) -> Result<(), RunErro
 /// As [`record`], for the folder `below` the tree, whose git directory in the tree is `git_dir`.
 async fn record_below(tree: &Path, below: &Path, git_dir: &str, files: &[PathBuf]) -> Result<(), RunError> {
     let (tree, below, git_dir, files) = (tree.to_owned(), below.to_owned(), git_dir.to_owned(), files.to_vec());
-    let recorded = tokio::task::spawn_blocking(move || index::record(&tree, &below, &git_dir, &files));
+    let record = move || {
+        let tree = open_folder(&tree)?;
+        as_owner(&tree, || index::record(&tree, &below, &git_dir, &files))
+    };
+    let recorded = tokio::task::spawn_blocking(record);
     let is_recorded = recorded.await.map_err(io::Error::other)??;
     tracing::debug!(is_recorded, "the files in Git LFS were recorded in the agent's index");
     Ok(())
@@ -263,29 +264,96 @@ fn may_pass(error: &LfsError) -> RunError {
     RunError::may_pass(ReasonCode::RepositoryUnreachable, text)
 }
 
-/// Replaces a file by the content of its object. Returns false if the file is not the pointer.
-fn replace(tree: &File, file: &LfsFile, cache: &LfsCache) -> io::Result<bool> {
+/// Replaces files of the folder `below` a tree by the content of their objects, with the rights of the tree's owner. Returns
+/// the files that were the pointers.
+fn replace_all(tree: &Path, below: &Path, files: Vec<LfsFile>, cache: &LfsCache) -> io::Result<Vec<PathBuf>> {
+    let tree = open_folder(tree)?;
+    let folder = as_owner(&tree, || index::folder(&tree, below))?;
+    let mut replaced = Vec::new();
+    for file in files {
+        // The cache is the service's own.
+        let mut object = cache.open(&file.pointer)?.ok_or_else(|| removed(&file.pointer))?;
+        match as_owner(&tree, || replace(&folder, &file, &mut object))? {
+            Replaced::Yes => replaced.push(file.path),
+            Replaced::No => {}
+            Replaced::Damaged => return Err(cache.remove_damaged(&file.pointer)),
+        }
+    }
+    cache.trim()?;
+    Ok(replaced)
+}
+
+fn removed(pointer: &Pointer) -> io::Error {
+    io::Error::other(format!("the object {} was removed from the cache", pointer.oid))
+}
+
+/// The result of replacing a file.
+enum Replaced {
+    Yes,
+    /// The file is not the pointer.
+    No,
+    /// The object in the cache has other content than the pointer says.
+    Damaged,
+}
+
+/// Replaces a file by the content of its object.
+fn replace(tree: &File, file: &LfsFile, object: &mut File) -> io::Result<Replaced> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-    let Ok(opened) = openat2(tree, &file.path, flags, Mode::empty(), within) else { return Ok(false) };
+    let Ok(opened) = openat2(tree, &file.path, flags, Mode::empty(), within) else { return Ok(Replaced::No) };
     let mut target = File::from(opened);
     if !target.metadata()?.is_file() {
-        return Ok(false);
+        return Ok(Replaced::No);
     }
     let mut content = Vec::new();
     (&target).take(POINTER_BYTES).read_to_end(&mut content)?;
     if Pointer::parse(&content).as_ref() != Some(&file.pointer) {
-        return Ok(false);
+        return Ok(Replaced::No);
     }
     target.rewind()?;
     target.set_len(0)?;
-    if !cache.copy_to(&file.pointer, &mut target)? {
-        return Err(io::Error::other(format!("the object {} was removed from the cache", file.pointer.oid)));
+    if copy(object, &mut target, file.pointer.bytes)? != file.pointer {
+        return Ok(Replaced::Damaged);
     }
     target.flush()?;
     let written = rustix::fs::fstat(&target)?;
     let at = Timespec { tv_sec: written.st_mtime - OLDER, tv_nsec: 0 };
     let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     futimens(&target, &Timestamps { last_access: unchanged, last_modification: at })?;
-    Ok(true)
+    Ok(Replaced::Yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, chown};
+
+    use super::*;
+    use crate::workspace::owner::{TEST_USER, give_to_test_user};
+
+    #[test]
+    fn files_are_written_with_the_rights_of_the_owner_of_the_tree() {
+        let dir = tempfile::tempdir().unwrap();
+        let (tree, draft) = (dir.path().join("tree"), dir.path().join("draft"));
+        fs::create_dir_all(tree.join("d")).unwrap();
+        fs::write(&draft, "content").unwrap();
+        let cache = LfsCache::new(dir.path().join("cache"));
+        let pointer = cache.keep(&mut File::open(&draft).unwrap(), &dir.path().join("kept"), 100).unwrap();
+        for name in ["d/a", "b"] {
+            fs::write(tree.join(name), pointer.text()).unwrap();
+        }
+        let is_given = give_to_test_user(&tree);
+        if is_given {
+            // A file of root, as only a fault of the sandbox could leave it.
+            chown(tree.join("b"), Some(0), Some(0)).unwrap();
+        }
+        let file = |name: &str| LfsFile { path: name.into(), pointer: pointer.clone() };
+        let replaced = replace_all(&tree, Path::new(""), vec![file("d/a"), file("b")], &cache).unwrap();
+        assert_eq!(fs::read_to_string(tree.join("d/a")).unwrap(), "content");
+        if is_given {
+            assert_eq!(replaced, [PathBuf::from("d/a")]);
+            assert_eq!(tree.join("d/a").metadata().unwrap().uid(), TEST_USER);
+            assert_eq!(fs::read_to_string(tree.join("b")).unwrap(), pointer.text());
+        }
+    }
 }

@@ -1,11 +1,10 @@
 //! The filters of Git LFS in the repository of the agent, so that its git shows, adds and restores files as with git-lfs,
 //! which the sandbox need not have. They run only in the sandbox. Objects are in `.git/lfs/objects`, as those of git-lfs.
 
-use std::io;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Write};
 
-use tokio::fs::OpenOptions;
-use tokio::io::AsyncWriteExt;
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 /// Replaces content by its pointer, and keeps the content if the index has another pointer.
 const CLEAN: &str = include_str!("filter/clean.sh");
@@ -13,14 +12,14 @@ const CLEAN: &str = include_str!("filter/clean.sh");
 /// Replaces a pointer by its content, if the repository has it.
 const SMUDGE: &str = include_str!("filter/smudge.sh");
 
-/// Adds the filters to the configuration of a tree that no program has had access to.
+/// Adds the filters to the configuration of a tree in which only the service has run programs.
 ///
 /// # Errors
 /// The disk failed.
-pub(super) async fn configure(tree: &Path) -> io::Result<()> {
-    let mut config = OpenOptions::new().append(true).open(tree.join(".git/config")).await?;
-    config.write_all(text().as_bytes()).await?;
-    config.flush().await
+pub(super) fn configure(tree: &File) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    File::from(openat2(tree, ".git/config", flags, Mode::empty(), within)?).write_all(text().as_bytes())
 }
 
 /// Returns the filters as a part of a configuration of git.
@@ -36,11 +35,13 @@ fn quoted(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::process::Command;
 
     use journeyman_core::lfs::{Hasher, Pointer};
 
     use super::*;
+    use crate::workspace::beneath::open_folder;
 
     fn git(tree: &Path, arguments: &[&str]) -> Vec<u8> {
         let mut git = Command::new("git");
@@ -61,12 +62,12 @@ mod tests {
         std::fs::read(tree.join(path)).ok()
     }
 
-    #[tokio::test]
-    async fn git_of_the_agent_adds_pointers_and_restores_content() {
+    #[test]
+    fn git_of_the_agent_adds_pointers_and_restores_content() {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path();
         git(tree, &["init", "--quiet"]);
-        configure(tree).await.unwrap();
+        configure(&open_folder(tree).unwrap()).unwrap();
         std::fs::write(tree.join(".gitattributes"), "*.bin filter=lfs\n").unwrap();
         let (old, new) = (b"old \0\xff\n\n".as_slice(), b"new\n\n".as_slice());
         std::fs::create_dir(tree.join("a")).unwrap();

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat, openat2, statat};
 use sha1::{Digest, Sha1};
 
-use crate::workspace::beneath::{open_beneath, open_folder};
+use crate::workspace::beneath::open_beneath;
 
 /// The size of the header.
 const HEAD: usize = 12;
@@ -32,9 +32,8 @@ const MOST: u64 = 1 << 30;
 ///
 /// # Errors
 /// The folder cannot be opened without following a link.
-pub(super) fn folder(tree: &Path, below: &Path) -> io::Result<File> {
-    let tree = open_folder(tree)?;
-    if below.as_os_str().is_empty() { Ok(tree) } else { open_beneath(&tree, below) }
+pub(super) fn folder(tree: &File, below: &Path) -> io::Result<File> {
+    if below.as_os_str().is_empty() { tree.try_clone() } else { open_beneath(tree, below) }
 }
 
 /// Records files of the folder `below` a tree in the index of its git directory, which is also in the tree. Returns false
@@ -43,7 +42,7 @@ pub(super) fn folder(tree: &Path, below: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// The disk failed.
-pub(super) fn record(tree: &Path, below: &Path, git_dir: &str, files: &[PathBuf]) -> io::Result<bool> {
+pub(super) fn record(tree: &File, below: &Path, git_dir: &str, files: &[PathBuf]) -> io::Result<bool> {
     change((tree, below, git_dir), files, write)
 }
 
@@ -52,7 +51,7 @@ pub(super) fn record(tree: &Path, below: &Path, git_dir: &str, files: &[PathBuf]
 ///
 /// # Errors
 /// The disk failed.
-pub(crate) fn mark(tree: &Path, files: &[PathBuf]) -> io::Result<HashSet<PathBuf>> {
+pub(crate) fn mark(tree: &File, files: &[PathBuf]) -> io::Result<HashSet<PathBuf>> {
     let mut marked = HashSet::new();
     let is_written = change((tree, Path::new(""), ".git"), files, |_, index, at, (start, end)| {
         let path = index.get(start..end).map(|path| PathBuf::from(OsStr::from_bytes(path)));
@@ -69,14 +68,14 @@ pub(crate) fn mark(tree: &Path, files: &[PathBuf]) -> io::Result<HashSet<PathBuf
 /// returns true for one of them. `change` gets the folder, the index, the position of the entry, and that of its path.
 /// Returns whether the index was written.
 fn change(
-    (tree, below, git_dir): (&Path, &Path, &str),
+    (tree, below, git_dir): (&File, &Path, &str),
     files: &[PathBuf],
     mut change: impl FnMut(&File, &mut [u8], usize, (usize, usize)) -> bool,
 ) -> io::Result<bool> {
-    let (top, folder) = (open_folder(tree)?, folder(tree, below)?);
+    let folder = folder(tree, below)?;
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-    let Ok(opened) = openat2(&top, format!("{git_dir}/index"), flags, Mode::empty(), within) else { return Ok(false) };
+    let Ok(opened) = openat2(tree, format!("{git_dir}/index"), flags, Mode::empty(), within) else { return Ok(false) };
     let mut file = File::from(opened);
     let found = file.metadata()?;
     if !found.is_file() || found.len() >= MOST {
@@ -151,6 +150,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::workspace::beneath::open_folder;
 
     fn git(tree: &Path, arguments: &[&str]) -> String {
         let mut git = Command::new("git");
@@ -164,6 +164,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path();
         git(tree, &["init", "--quiet"]);
+        let top = &open_folder(tree).unwrap();
         for (path, text) in [("a/long name", "pointer 1"), ("b", "2"), ("c", "3")] {
             std::fs::create_dir_all(tree.join(path).parent().unwrap()).unwrap();
             std::fs::write(tree.join(path), text).unwrap();
@@ -177,14 +178,14 @@ mod tests {
             std::fs::write(tree.join(path), "content").unwrap();
             File::options().write(true).open(tree.join(path)).unwrap().set_modified(old).unwrap();
         }
-        assert!(record(tree, Path::new(""), ".git", &["a/long name".into(), "c".into(), "missing".into()]).unwrap());
+        assert!(record(top, Path::new(""), ".git", &["a/long name".into(), "c".into(), "missing".into()]).unwrap());
         // Git checks the checksum.
         git(tree, &["fsck", "--no-progress"]);
         let entries = git(tree, &["ls-files", "--debug"]);
         assert_eq!(git(tree, &["diff", "--name-only"]), "d\n", "{entries}");
         std::fs::write(tree.join("c"), "changed").unwrap();
         assert_eq!(git(tree, &["diff", "--name-only"]), "c\nd\n");
-        assert!(!record(tree, Path::new(""), ".git", &["missing".into()]).unwrap());
+        assert!(!record(top, Path::new(""), ".git", &["missing".into()]).unwrap());
     }
 
     #[test]
@@ -192,11 +193,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path();
         git(tree, &["init", "--quiet"]);
+        let top = &open_folder(tree).unwrap();
         for path in ["a", "b"] {
             std::fs::write(tree.join(path), "1").unwrap();
         }
         git(tree, &["add", "--all"]);
-        assert_eq!(mark(tree, &["b".into(), "missing".into()]).unwrap(), HashSet::from(["b".into()]));
+        assert_eq!(mark(top, &["b".into(), "missing".into()]).unwrap(), HashSet::from(["b".into()]));
         git(tree, &["fsck", "--no-progress"]);
         for path in ["a", "b"] {
             std::fs::write(tree.join(path), "22").unwrap();
@@ -204,7 +206,7 @@ mod tests {
         assert_eq!(git(tree, &["diff", "--name-only"]), "a\n");
         assert_eq!(git(tree, &["ls-files", "-v"]), "H a\nh b\n");
         std::fs::remove_file(tree.join(".git/index")).unwrap();
-        assert_eq!(mark(tree, &["b".into()]).unwrap(), HashSet::new());
+        assert_eq!(mark(top, &["b".into()]).unwrap(), HashSet::new());
     }
 
     #[test]
@@ -212,13 +214,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path();
         git(tree, &["init", "--quiet"]);
+        let top = &open_folder(tree).unwrap();
         std::fs::write(tree.join("b"), "2").unwrap();
         git(tree, &["add", "--all"]);
         git(tree, &["update-index", "--index-version", "4"]);
         let before = std::fs::read(tree.join(".git/index")).unwrap();
-        assert!(!record(tree, Path::new(""), ".git", &["b".into()]).unwrap());
+        assert!(!record(top, Path::new(""), ".git", &["b".into()]).unwrap());
         assert_eq!(std::fs::read(tree.join(".git/index")).unwrap(), before);
         std::fs::write(tree.join(".git/index"), &before[..20]).unwrap();
-        assert!(!record(tree, Path::new(""), ".git", &["b".into()]).unwrap());
+        assert!(!record(top, Path::new(""), ".git", &["b".into()]).unwrap());
     }
 }

@@ -13,6 +13,7 @@ use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 
 use crate::claim::redaction::Redactor;
 use crate::error::RunError;
+use crate::workspace::owner::as_owner;
 use crate::workspace::remove::{open, remove_at};
 
 /// The time limit for reading all logs. The agent can also find many failures without them.
@@ -64,12 +65,16 @@ fn file_name(place: usize, check: &str) -> String {
     format!("{}-{name}.log", place + 1)
 }
 
-/// Writes the files. The agent may have left links or other files in their place, which are removed.
+/// Writes the files with the rights of the owner of the home. The agent may have left links or other files in their place, which are removed.
 fn write(home: &Path, files: &[(String, String)]) -> io::Result<()> {
-    let home = open(CWD, home)?;
-    remove_at(&home, LOG_FOLDER)?;
-    mkdirat(&home, LOG_FOLDER, Mode::from_raw_mode(0o755))?;
-    let folder = open(&home, LOG_FOLDER)?;
+    let home = File::from(open(CWD, home)?);
+    as_owner(&home, || write_beneath(&home, files))
+}
+
+fn write_beneath(home: &File, files: &[(String, String)]) -> io::Result<()> {
+    remove_at(home, LOG_FOLDER)?;
+    mkdirat(home, LOG_FOLDER, Mode::from_raw_mode(0o755))?;
+    let folder = open(home, LOG_FOLDER)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for (name, text) in files {
         let file = openat(&folder, name.as_str(), flags, Mode::from_raw_mode(0o644))?;

@@ -574,9 +574,6 @@ impl HostSteps<'_> {
         // What was left out of earlier commits differs from the tree of this scan, so it can be committed.
         let (workspace, expected) = (&self.sandbox.workspace, self.left_out_before().await?);
         let restored = workspace.restore_left_out(session, &self.mirror, &begun.head, &expected).await?;
-        if restored.has_changed || restored.has_marks {
-            self.sandbox.adopt_folders().await?;
-        }
         missing.extend(restored.missing);
         missing.extend(self.unfinished_before().await?);
         missing.extend(lost_home.map(|lost| Missing::home(lost.reason, &lost.cause)));
@@ -641,8 +638,7 @@ impl HostSteps<'_> {
         let Some(source) = source.filter(|source| !source.logs.is_empty()) else { return Ok(()) };
         let redactor = self.assignment.reporter.redactor();
         let logs = CheckLogs { forge: &*self.forge, redactor, home: &self.sandbox.workspace.home };
-        logs.write(&source.logs).await?;
-        self.sandbox.adopt_folders().await
+        logs.write(&source.logs).await
     }
 
     fn preparation(&self) -> Preparation<'_> {

@@ -14,6 +14,7 @@ mod save;
 mod tests;
 
 use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,9 @@ use journeyman_repository::{History, Mirror};
 use self::extract::Extracted;
 pub(crate) use self::extract::{PACK_FILES, PACKS, STASH, STASH_LOG};
 use super::Workspace;
+use super::beneath::open_folder;
 use super::home_archive::left_out_key;
+use super::owner::{as_owner, create_like};
 use super::remove::remove_folder;
 use super::session::{Session, is_disk_full};
 use crate::claim::deadline;
@@ -141,7 +144,7 @@ impl Workspace {
         Ok(true)
     }
 
-    /// Puts stored files back into the tree, which has `head` checked out. `expected` is what the last turn has left out.
+    /// Puts stored files back into the tree, which has `head` checked out, with the rights of its owner. `expected` is what the last turn has left out.
     /// No program may be running in the tree.
     ///
     /// # Errors
@@ -155,6 +158,7 @@ impl Workspace {
     ) -> Result<Restored, RunError> {
         let folder = self.root.join("left-out");
         remove_folder(&folder).await?;
+        create_like(&folder, &self.tree)?;
         let mut restored = Restored::default();
         if let Some(extracted) = self.extract_left_out(session, &folder).await? {
             let changed = changed_since(mirror, &extracted, head).await?;
@@ -162,10 +166,13 @@ impl Workspace {
             let left_out = extracted.left_out.clone();
             restored.has_marks = !extracted.marked.is_empty();
             let placed = blocking(move || {
+                let (from, tree) = (open_folder(&from)?, open_folder(&tree)?);
                 let marked: Vec<PathBuf> =
                     extracted.marked.iter().filter(|path| !changed.contains(*path)).cloned().collect();
-                let unmarked = unmarked(&tree, &marked)?;
-                place::place(&from, &tree, &extracted, &changed, &unmarked)
+                as_owner(&tree, || {
+                    let unmarked = unmarked(&tree, &marked)?;
+                    place::place(&from, &tree, &extracted, &changed, &unmarked)
+                })
             });
             let placed = placed.await?;
             restored.has_changed = placed.has_changed;
@@ -186,7 +193,7 @@ impl Workspace {
         Ok(restored)
     }
 
-    /// Downloads the stored files of a session to `folder`; `None` if there are none. A damaged archive is not an error,
+    /// Downloads the stored files of a session to the empty folder `folder`; `None` if there are none. A damaged archive is not an error,
     /// like a missing one.
     async fn extract_left_out(&self, session: &Session<'_>, folder: &Path) -> Result<Option<Extracted>, RunError> {
         let Some(archive) = session.archive else { return Ok(None) };
@@ -233,7 +240,7 @@ async fn changed_since(mirror: &Mirror, extracted: &Extracted, head: &Sha) -> Re
 
 /// Marks files as local in the index of a tree. Returns those that could not be marked: without their marks, the next turn
 /// would publish them.
-fn unmarked(tree: &Path, files: &[PathBuf]) -> io::Result<HashSet<PathBuf>> {
+fn unmarked(tree: &File, files: &[PathBuf]) -> io::Result<HashSet<PathBuf>> {
     if files.is_empty() {
         return Ok(HashSet::new());
     }

@@ -1,25 +1,28 @@
 //! Merges the home that a setup command has created with the agent's own home.
 
 use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{CWD, Dir, renameat};
 use rustix::io::Errno;
 
+use crate::workspace::owner::as_owner;
 use crate::workspace::remove::{open, remove_at};
 
 /// The maximum depth of folders that both homes have. All folders on the path to an entry are held open.
 const DEPTH: usize = 256;
 
 /// Moves everything in `from` to `into`. Folders with the same name are merged; of two other entries with the same
-/// name, the one in `from` is kept. No link is followed. No program may be running in either folder.
+/// name, the one in `from` is kept. The rights are those of the owner of `into`. No link is followed. No program may be running in either folder.
 pub(crate) fn merge(from: &Path, into: &Path) -> io::Result<()> {
-    merge_folders(&open(CWD, from)?, &open(CWD, into)?, 0)
+    let (from, into) = (open(CWD, from)?, File::from(open(CWD, into)?));
+    as_owner(&into, || merge_folders(&from, into.as_fd(), 0))
 }
 
-fn merge_folders(from: &OwnedFd, into: &OwnedFd, depth: usize) -> io::Result<()> {
+fn merge_folders(from: &OwnedFd, into: BorrowedFd<'_>, depth: usize) -> io::Result<()> {
     if depth > DEPTH {
         return Err(io::Error::new(ErrorKind::InvalidData, format!("a home has more than {DEPTH} levels of folders")));
     }
@@ -29,20 +32,20 @@ fn merge_folders(from: &OwnedFd, into: &OwnedFd, depth: usize) -> io::Result<()>
     Ok(())
 }
 
-fn move_entry(from: &OwnedFd, into: &OwnedFd, name: &CStr, depth: usize) -> io::Result<()> {
+fn move_entry(from: &OwnedFd, into: BorrowedFd<'_>, name: &CStr, depth: usize) -> io::Result<()> {
     match renameat(from, name, into, name) {
         // Only root can move a folder that is not writable; opening it makes it writable.
         Err(Errno::ACCESS) => drop(open(from, name)?),
         // Two folders, and the one in `into` is not empty.
         Err(Errno::NOTEMPTY | Errno::EXIST) => {
-            return merge_folders(&open(from, name)?, &open(into, name)?, depth + 1);
+            return merge_folders(&open(from, name)?, open(into, name)?.as_fd(), depth + 1);
         }
         // A folder and another kind of entry.
         Err(Errno::NOTDIR | Errno::ISDIR) => remove_at(into, name)?,
         done => return Ok(done?),
     }
     match renameat(from, name, into, name) {
-        Err(Errno::NOTEMPTY | Errno::EXIST) => merge_folders(&open(from, name)?, &open(into, name)?, depth + 1),
+        Err(Errno::NOTEMPTY | Errno::EXIST) => merge_folders(&open(from, name)?, open(into, name)?.as_fd(), depth + 1),
         Err(Errno::NOTDIR | Errno::ISDIR) => {
             remove_at(into, name)?;
             Ok(renameat(from, name, into, name)?)

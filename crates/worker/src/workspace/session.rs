@@ -1,17 +1,15 @@
 //! The session of an agent between turns: its home, archived in the blob store.
 
-use std::fs::Permissions;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use journeyman_core::checkout::HomeReason;
 use journeyman_core::ports::Blobs;
-use rustix::process::geteuid;
 
 use super::home_archive::{Excess, HomeLimits};
 use super::merge_home::merge;
+use super::owner::create_like;
 use super::remove::remove_folder;
 use super::unpack::restore;
 use super::{Workspace, home_archive, prepared_home};
@@ -126,13 +124,7 @@ impl Workspace {
     /// Creates an empty home, which belongs to the owner of the tree.
     async fn create_home(&self) -> Result<(), RunError> {
         remove_folder(&self.home).await?;
-        tokio::fs::create_dir_all(&self.home).await?;
-        let owner = tokio::fs::symlink_metadata(&self.tree).await?;
-        if geteuid().is_root() && owner.uid() != 0 {
-            tokio::fs::set_permissions(&self.home, Permissions::from_mode(0o700)).await?;
-            std::os::unix::fs::chown(&self.home, Some(owner.uid()), Some(owner.gid()))?;
-        }
-        Ok(())
+        Ok(create_like(&self.home, &self.tree)?)
     }
 
     /// Restores the session's home, and merges the home of the setup command into it. Of two files with the same name,

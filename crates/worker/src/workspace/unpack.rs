@@ -1,23 +1,19 @@
 //! Restores the home of an agent from its archive. The names, links and sizes in it come from a folder that an agent could
 //! change, so nothing is created outside the folder, and nothing but files, links and folders.
-//!
-//! If the folder belongs to a user of sandboxes, a thread with the rights of that user creates everything: the kernel
-//! refuses what that user may not do, counts the files for its quota, and no file belongs to root at any time.
+//! Everything is created with the rights of the folder's owner.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
 use rustix::fs::{Mode, OFlags, Timespec, Timestamps, fchmod, futimens, openat, symlinkat};
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid, geteuid};
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use tar::EntryType;
 
 use super::beneath::{folder_beneath, open_folder};
 use super::home_archive::{DEPTH, Excess, HomeLimits, Written, open_until};
+use super::owner::as_owner;
 
 /// Unpacks `archive` into the empty folder `home`.
 ///
@@ -26,30 +22,9 @@ use super::home_archive::{DEPTH, Excess, HomeLimits, Written, open_until};
 /// ([`ErrorKind::TimedOut`]), the archive is damaged, or the disk failed. A part of the archive may have been unpacked.
 pub(crate) fn restore(home: &Path, archive: &Path, limits: HomeLimits, deadline: Instant) -> io::Result<()> {
     let top = open_folder(home)?;
-    let owner = top.metadata()?;
-    // The service's own files are not readable for that user.
+    let owned = top.try_clone()?;
     let mut archive = open_until(archive, limits, deadline)?;
-    let unpack = || Unpacking::new(top, limits, deadline).run(&mut archive);
-    match geteuid().is_root() && owner.uid() != 0 {
-        true => as_user(Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()), unpack),
-        false => unpack(),
-    }
-}
-
-/// Runs `work` in a thread that has the rights of a user, and none of root's. The thread ends with it.
-fn as_user<T: Send>(user: Uid, group: Gid, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-    std::thread::scope(|scope| {
-        let run = move || {
-            set_thread_groups(&[])?;
-            set_thread_res_gid(None::<Gid>, group, None::<Gid>)?;
-            // A change of the effective user clears the effective capabilities. The real user stays root, so that
-            // processes of the user may not send signals to this thread (credentials(7)).
-            set_thread_res_uid(None::<Uid>, user, None::<Uid>)?;
-            work()
-        };
-        let thread = std::thread::Builder::new().name("unpack".to_owned()).spawn_scoped(scope, run)?;
-        thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that unpacks a home has panicked")))
-    })
+    as_owner(&owned, || Unpacking::new(top, limits, deadline).run(&mut archive))
 }
 
 /// An archive that is being unpacked.
@@ -158,13 +133,15 @@ fn is_refusal(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
     use std::time::Duration;
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
     use journeyman_testkit::PATIENCE;
+    use rustix::process::geteuid;
 
+    use super::super::owner::TEST_USER;
     use super::*;
 
     /// A folder for the tests, with a home and a folder outside of it.
@@ -286,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_home_of_a_sandboxs_user_is_unpacked_with_its_rights() {
-        const USER: u32 = 100_003;
+        const USER: u32 = TEST_USER;
         if !geteuid().is_root() {
             // Only root has other users.
             return;

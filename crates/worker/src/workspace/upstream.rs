@@ -1,6 +1,7 @@
 //! The branch that a job's work is merged into, in the agent's repository: `origin/<branch>`, as it was when the turn
 //! began. The agent can compare with it and merge it; its objects are in the mirror.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -8,6 +9,7 @@ use journeyman_core::ids::Sha;
 
 use super::Workspace;
 use super::beneath::{open_beneath, open_folder, write_beneath};
+use super::owner::as_owner;
 
 /// The folder of the refs, as `git clone` names them.
 const FOLDER: &str = ".git/refs/remotes/origin";
@@ -16,34 +18,37 @@ const FOLDER: &str = ".git/refs/remotes/origin";
 const REF_BYTES: u64 = 65;
 
 impl Workspace {
-    /// Sets `origin/<branch>` of the agent's repository to `commit`. Returns whether that changed it.
+    /// Sets `origin/<branch>` of the agent's repository to `commit`, with the rights of its owner.
     ///
     /// # Errors
     /// The agent has put something else in its place.
-    pub(crate) async fn set_upstream(&self, branch: &str, commit: &Sha) -> io::Result<bool> {
+    pub(crate) async fn set_upstream(&self, branch: &str, commit: &Sha) -> io::Result<()> {
         let (tree, path, text) = (self.tree.clone(), Path::new(FOLDER).join(branch), format!("{commit}\n"));
         tokio::task::spawn_blocking(move || set(&tree, &path, &text)).await.map_err(io::Error::other)?
     }
 }
 
-fn set(tree: &Path, path: &Path, text: &str) -> io::Result<bool> {
+fn set(tree: &Path, path: &Path, text: &str) -> io::Result<()> {
     let tree = open_folder(tree)?;
+    as_owner(&tree, || set_beneath(&tree, path, text))
+}
+
+fn set_beneath(tree: &File, path: &Path, text: &str) -> io::Result<()> {
     let mut current = String::new();
-    if let Ok(file) = open_beneath(&tree, path)
+    if let Ok(file) = open_beneath(tree, path)
         && file.metadata()?.is_file()
         && file.take(REF_BYTES).read_to_string(&mut current).is_ok()
         && current == text
     {
-        return Ok(false);
+        return Ok(());
     }
-    write_beneath(&tree, path, text.as_bytes())?;
-    Ok(true)
+    write_beneath(tree, path, text.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
 
@@ -54,10 +59,12 @@ mod tests {
         fs::create_dir_all(tree.join(".git")).unwrap();
         fs::create_dir_all(&elsewhere).unwrap();
         let path = Path::new(".git/refs/remotes/origin/release/v1");
-        assert!(set(&tree, path, "a\n").unwrap());
-        assert!(!set(&tree, path, "a\n").unwrap(), "it has this value");
+        set(&tree, path, "a\n").unwrap();
+        let written = fs::metadata(tree.join(path)).unwrap().ino();
+        set(&tree, path, "a\n").unwrap();
+        assert_eq!(fs::metadata(tree.join(path)).unwrap().ino(), written, "it had this value");
         fs::write(tree.join(".git/refs/remotes/origin/release/v1.lock"), "").unwrap();
-        assert!(set(&tree, path, "b\n").unwrap(), "a lock that was left behind");
+        set(&tree, path, "b\n").expect("a lock that was left behind is removed");
         assert_eq!(fs::read_to_string(tree.join(path)).unwrap(), "b\n");
         fs::remove_dir_all(tree.join(".git/refs/remotes")).unwrap();
         symlink(&elsewhere, tree.join(".git/refs/remotes")).unwrap();

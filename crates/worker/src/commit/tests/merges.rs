@@ -11,7 +11,7 @@ use crate::given::{Built, Fixture};
 async fn people_commit(fixture: &Fixture, files: &[(&str, &str)]) -> Sha {
     let commit = fixture.commit("main", files);
     fixture.mirror().await;
-    assert!(fixture.sandbox.workspace.set_upstream("main", &commit).await.unwrap());
+    fixture.sandbox.workspace.set_upstream("main", &commit).await.unwrap();
     commit
 }
 

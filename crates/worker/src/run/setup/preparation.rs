@@ -95,7 +95,6 @@ impl Preparation<'_> {
         }
         if session.has_home() {
             prepared.lost_home = self.sandbox.workspace.restore_session(session).await?;
-            self.sandbox.adopt_folders().await?;
         }
         Ok(prepared)
     }

@@ -70,8 +70,7 @@ impl HostSteps<'_> {
             return Ok(Some(Missing::base(&branch, BaseReason::NotFound)));
         };
         match self.sandbox.workspace.set_upstream(&branch, commit).await {
-            Ok(true) => self.sandbox.adopt_folders().await.map(|()| None),
-            Ok(false) => Ok(None),
+            Ok(()) => Ok(None),
             Err(error) => {
                 tracing::warn!(job = %self.job().id, %branch, %error, "origin/<branch> could not be set");
                 Ok(Some(Missing::base(&branch, BaseReason::NotWritten)))

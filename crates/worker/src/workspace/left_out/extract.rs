@@ -14,6 +14,7 @@ use tar::EntryType;
 
 use crate::workspace::beneath::{folder_beneath, open_folder};
 use crate::workspace::home_archive;
+use crate::workspace::owner::as_owner;
 
 /// The name of the entry with the format and the commit.
 pub(super) const FORMAT_FILE: &str = "format";
@@ -68,18 +69,22 @@ pub(super) struct Extracted {
     pub(super) submodules: HashSet<PathBuf>,
 }
 
-/// Reads an archive with at most `limit` bytes into the new folder `folder`. Entries that could lead out of the folder are
+/// Reads an archive with at most `limit` bytes into the empty folder `folder`, with the rights of its owner. Entries that could lead out of the folder are
 /// refused, and those that lead into the agent's repository, except refs and the packs with their commits.
 ///
 /// # Errors
 /// The archive is damaged or of another version, or the disk failed.
 pub(super) fn extract(archive: &Path, folder: &Path, limit: u64) -> io::Result<Extracted> {
-    std::fs::create_dir_all(folder)?;
     let top = open_folder(folder)?;
+    let mut archive = home_archive::open(archive, limit)?;
+    as_owner(&top, || read(&mut archive, &top))
+}
+
+fn read(archive: &mut tar::Archive<impl Read>, top: &File) -> io::Result<Extracted> {
     let (mut files, mut folders, mut refused) = (Vec::new(), Vec::new(), 0);
     let mut lists: [(&str, Option<Vec<u8>>); 5] =
         [FORMAT_FILE, LEFT_OUT, REMOVED, MARKED, SUBMODULES].map(|name| (name, None));
-    for entry in home_archive::open(archive, limit)?.entries()? {
+    for entry in archive.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
         if let Some((_, list)) = lists.iter_mut().find(|(name, _)| path == Path::new(name)) {
@@ -94,7 +99,7 @@ pub(super) fn extract(archive: &Path, folder: &Path, limit: u64) -> io::Result<E
             refused += 1;
             continue;
         };
-        match create(&top, &path, &mut entry) {
+        match create(top, &path, &mut entry) {
             Ok(true) if entry.header().entry_type() == EntryType::Directory => folders.push(path),
             Ok(true) => files.push(path),
             Ok(false) => refused += 1,

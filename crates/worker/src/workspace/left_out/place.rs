@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, readlinkat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::extract::Extracted;
-use crate::workspace::beneath::{folder_beneath, have_same_bytes, open_beneath, open_folder, parent_beneath};
+use crate::workspace::beneath::{folder_beneath, have_same_bytes, open_beneath, parent_beneath};
 
 /// What became of the files.
 #[derive(Debug, Default)]
@@ -28,22 +28,21 @@ pub(super) struct Placed {
 /// # Errors
 /// The disk failed.
 pub(super) fn place(
-    from: &Path,
-    tree: &Path,
+    from: &File,
+    tree: &File,
     extracted: &Extracted,
     changed: &HashSet<PathBuf>,
     withheld: &HashSet<PathBuf>,
 ) -> io::Result<Placed> {
-    let (from, tree) = (open_folder(from)?, open_folder(tree)?);
     let mut placed = Placed::default();
     // A git directory needs its empty folders too.
     for folder in &extracted.folders {
-        placed.has_changed |= folder_beneath(&tree, folder).is_ok();
+        placed.has_changed |= folder_beneath(tree, folder).is_ok();
     }
     for path in &extracted.files {
         let done = match withheld.contains(path) {
             true => Ok(Done::Lost),
-            false => place_one(&from, &tree, path, changed.contains(path)),
+            false => place_one(from, tree, path, changed.contains(path)),
         };
         match done.or_else(passed_over)? {
             Done::Placed => placed.has_changed = true,
@@ -55,7 +54,7 @@ pub(super) fn place(
     for path in extracted.removed.iter().filter(|path| !withheld.contains(*path)) {
         match changed.contains(path) {
             true => placed.in_the_way.push(path.clone()),
-            false => placed.has_changed |= remove(&tree, path)?,
+            false => placed.has_changed |= remove(tree, path)?,
         }
     }
     Ok(placed)

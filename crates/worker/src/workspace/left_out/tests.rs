@@ -1,11 +1,13 @@
 use std::collections::HashSet;
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
 use super::place::Placed;
 use super::*;
+use crate::given::fixture;
 use crate::workspace::home_archive::{self, HomeLimits};
+use crate::workspace::owner::{TEST_USER, give_to_test_user};
 
 const HEAD: &str = "0123456789012345678901234567890123456789";
 
@@ -45,13 +47,15 @@ impl Case {
 
     fn extract(&self) -> Extracted {
         let _ = fs::remove_dir_all(self.path("folder"));
+        fs::create_dir(self.path("folder")).unwrap();
         extract::extract(&self.path("archive"), &self.path("folder"), LEFT_OUT_BYTES).unwrap()
     }
 
     /// Moves what was stored into the new tree, in which the branch has changed these files.
     fn place(&self, extracted: &Extracted, changed: &[&str]) -> Placed {
         let changed = changed.iter().map(PathBuf::from).collect();
-        place::place(&self.path("folder"), &self.path("new"), extracted, &changed, &HashSet::new()).unwrap()
+        let [from, tree] = ["folder", "new"].map(|name| open_folder(&self.path(name)).unwrap());
+        place::place(&from, &tree, extracted, &changed, &HashSet::new()).unwrap()
     }
 
     /// Writes an archive with these entries: their names, types and content, or the target of a link.
@@ -220,6 +224,7 @@ fn an_archive_that_is_damaged_too_large_or_of_another_version_is_an_error() {
     let case = Case::new();
     case.write("old/a", &"x".repeat(100_000));
     case.save(vec![file("a")], LEFT_OUT_BYTES).unwrap();
+    fs::create_dir(case.path("folder")).unwrap();
     let read = |limit| extract::extract(&case.path("archive"), &case.path("folder"), limit);
     assert!(read(50_000).is_err(), "the content is larger than the limit");
     let bytes = fs::read(case.path("archive")).unwrap();
@@ -262,4 +267,29 @@ fn a_file_that_a_link_or_a_pipe_replaces_is_not_read() {
     case.save(vec![file("link/file"), folder("link"), file("pipe")], LEFT_OUT_BYTES).unwrap();
     let extracted = case.extract();
     assert_eq!((extracted.files, extracted.folders), (Vec::new(), Vec::new()));
+}
+
+#[tokio::test]
+async fn files_come_back_with_the_rights_of_the_owner_of_the_tree() {
+    let fixture = fixture("true").await;
+    let head = fixture.commit("main", &[("base", "x")]);
+    let workspace = &fixture.sandbox.workspace;
+    fs::create_dir_all(workspace.tree.join("closed")).unwrap();
+    fs::write(workspace.tree.join("a"), "a").unwrap();
+    fs::write(workspace.tree.join("closed/b"), "b").unwrap();
+    let held_back = vec![file("a"), file("closed/b")];
+    workspace.save_left_out(&fixture.blobs, "home", &head, held_back).await.unwrap();
+    fs::remove_dir_all(&workspace.tree).unwrap();
+    fs::create_dir_all(workspace.tree.join("closed")).unwrap();
+    if !give_to_test_user(&workspace.tree) {
+        // Only root has other users.
+        return;
+    }
+    chown(workspace.tree.join("closed"), Some(0), Some(0)).unwrap();
+    let session = Session { blobs: &fixture.blobs, archive: Some("home"), prepared: None };
+    let restored = workspace.restore_left_out(&session, &fixture.mirror().await, &head, &[]).await.unwrap();
+    assert_eq!(fs::read_to_string(workspace.tree.join("a")).unwrap(), "a");
+    assert_eq!(fs::metadata(workspace.tree.join("a")).unwrap().uid(), TEST_USER);
+    let missing: Vec<_> = restored.missing.iter().map(|one| (one.path.as_str(), one.reason.code())).collect();
+    assert_eq!(missing, [("closed/b", "lost")], "a folder of root");
 }
