@@ -9,6 +9,7 @@ pub mod ci_files;
 pub mod decide;
 pub mod draft;
 pub mod manifest;
+mod no_reply;
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -25,8 +25,8 @@ pub use host::{Host, RestrictedHost, repository_host};
 use host_settings::is_default;
 pub use host_settings::{
     CODE_HOST_TOKEN, CheckMode, CheckSettings, CiFiles, CodeHostKind, CodeHostSettings, CommentSettings,
-    DEFAULT_CHECK_ATTEMPTS, DEFAULT_CHECK_SETTLE_SECONDS, DEFAULT_SETTLE_SECONDS, KeepUpToDate, LONGEST_SETTLE_SECONDS,
-    PullRequestSettings, Reviews, WEBHOOK_SECRET,
+    CommitSettings, DEFAULT_CHECK_ATTEMPTS, DEFAULT_CHECK_SETTLE_SECONDS, DEFAULT_SETTLE_SECONDS, KeepUpToDate,
+    LONGEST_SETTLE_SECONDS, PullRequestSettings, Reviews, WEBHOOK_SECRET,
 };
 
 /// The agent of projects that do not name one.
@@ -138,6 +138,9 @@ pub struct Settings {
     /// The content of checkouts.
     #[serde(skip_serializing_if = "is_default")]
     pub checkout: CheckoutSettings,
+    /// The properties of the service's commits.
+    #[serde(skip_serializing_if = "is_default")]
+    pub commits: CommitSettings,
     /// The properties of pull requests.
     pub pull_request: PullRequestSettings,
     /// The treatment of comments and issues.
@@ -382,6 +385,9 @@ pub enum InvalidProject {
         /// The maximum number of characters.
         most: usize,
     },
+    /// The template of the subjects of commits has no subject.
+    #[error("commits.subject: must contain {{subject}} or {{summary}}")]
+    Subject,
     /// The name to mention begins with `@`.
     #[error("comments.mention is the name without @")]
     Mention,

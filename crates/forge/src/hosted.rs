@@ -9,6 +9,7 @@ use journeyman_core::code_host::{CodeHost, HostKind, HostName, RepositoryPath};
 use journeyman_core::hook::{HostComment, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::PullRepository;
+use journeyman_core::message::SourceAuthor;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, Discussion, Forge,
@@ -363,6 +364,10 @@ impl Forge for HostedRepository {
 
     async fn identity(&self) -> Result<Option<PullRepository>, ForgeError> {
         Ok(Some(PullRepository { host: self.host(), id: self.current().await?.id }))
+    }
+
+    fn no_reply_address(&self, user: &SourceAuthor) -> Option<String> {
+        self.host.kind.no_reply_address(&self.host().0, &user.id, &user.name)
     }
 
     fn forget(&self) {

@@ -18,11 +18,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use journeyman_core::commit::subject::{Change, CoAuthor, Source, Values, filled, subject_of, subject_of_changes};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
 use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::left_out::{LeftOut, LeftOutReason, path_text};
-use journeyman_core::message::Message;
+use journeyman_core::message::{Message, Origin};
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
 use journeyman_repository::damage::named;
@@ -81,6 +82,16 @@ pub(crate) enum Work {
     Unfinished(Unfinished),
 }
 
+/// The texts in the message of the service's commit.
+pub(crate) struct Wording<'a> {
+    /// The agent's answer, if it has sent one.
+    pub(crate) answer: Option<&'a str>,
+    /// The project's template of the subject.
+    pub(crate) subject: Option<&'a str>,
+    /// The person at the code host who asked for the work.
+    pub(crate) co_author: Option<CoAuthor>,
+}
+
 /// The origin of a commit, and the rules for it.
 pub(crate) struct CommitContext<'a> {
     pub(crate) sandbox: &'a JobSandbox,
@@ -91,6 +102,7 @@ pub(crate) struct CommitContext<'a> {
     pub(crate) turn: &'a TurnBegun,
     pub(crate) job: &'a Job,
     pub(crate) message: &'a Message,
+    pub(crate) wording: Wording<'a>,
     /// True if the turn was interrupted: changes that are not committed then stay in the tree for the next turn.
     pub(crate) only_committed: bool,
     /// The newest commit of the branch that the work is merged into, which the agent has as `origin/<branch>`.
@@ -166,6 +178,7 @@ async fn commit(context: &CommitContext<'_>, trees: Trees<'_>) -> Result<Work, R
         upstream: context.upstream,
         snapshot: !context.only_committed,
         trailer: format!("{TRAILER}: {}", context.message.id),
+        co_author: context.wording.co_author.as_ref().map(ToString::to_string),
         normalize: false,
         settings: &settings,
         use_repository: scan.repository_is_plain,
@@ -336,10 +349,23 @@ struct Collection<'a> {
 
 impl<'a> Collection<'a> {
     /// Returns the message of the service's commit.
-    fn message(&self, replaced: Option<&LeftOut>) -> String {
-        let CommitContext { job, message, .. } = self.context;
+    async fn message(&self, replaced: Option<&LeftOut>, committer: &mut Committer<'_>) -> Result<String, RunError> {
+        let CommitContext { job, message, wording, .. } = self.context;
+        let Wording { answer, subject: template, co_author } = wording;
+        let subject = match subject_of(message, *answer, &job.title) {
+            Source::Known(subject) => subject,
+            Source::Changes => {
+                let changes = committer.changes().await?;
+                let changes: Vec<Change<'_>> =
+                    changes.iter().map(|(letter, path)| Change::new(*letter, path)).collect();
+                subject_of_changes(&changes)
+            }
+        };
+        let issue = message.source.as_ref().filter(|source| source.origin == Origin::Issue);
+        let branch = job.branch_name();
+        let values = Values { subject: &subject, issue: issue.map(|source| source.number), branch: &branch };
         // Code hosts read the messages of commits too.
-        let title = journeyman_core::markdown::title(&journeyman_core::job::title_of(&message.prompt));
+        let title = journeyman_core::markdown::title(&filled(*template, &values));
         let note = replaced.map(|one| {
             let which = match one.reason {
                 LeftOutReason::ReplacedCommits => "that git refuses",
@@ -347,7 +373,9 @@ impl<'a> Collection<'a> {
             };
             format!("Replaces commits of the agent {which}. The last one is\n{}.\n\n", one.path)
         });
-        format!("{title}\n\n{}Journeyman-Job: {}\n{TRAILER}: {}\n", note.unwrap_or_default(), job.id, message.id)
+        let note = note.unwrap_or_default();
+        let co_author = co_author.as_ref().map(|person| format!("{person}\n")).unwrap_or_default();
+        Ok(format!("{title}\n\n{note}{co_author}Journeyman-Job: {}\n{TRAILER}: {}\n", job.id, message.id))
     }
 
     async fn attempt(
@@ -375,7 +403,8 @@ impl<'a> Collection<'a> {
             committer.end().await;
             return Ok(Attempt::Unfinished(unfinished));
         }
-        let head = committer.commit(&self.message(attempts.replaced(&committer).as_ref())).await?;
+        let message = self.message(attempts.replaced(&committer).as_ref(), &mut committer).await?;
+        let head = committer.commit(&message).await?;
         if head == turn.head {
             let commits = Vec::new();
             return Ok(Attempt::Committed(Box::new(Committed { committer, head, commits, staged })));

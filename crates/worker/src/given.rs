@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use journeyman_core::commit::subject::CoAuthor;
 use journeyman_core::egress::Allowlist;
 use journeyman_core::engine::{Admission, Claimed, Engine, NewJob, Prompt};
 use journeyman_core::ids::{Sha, WorkerId};
@@ -30,7 +31,7 @@ use uuid::Uuid;
 
 use crate::claim::lease::{Reporter, Signals};
 use crate::commit::lfs_objects::TurnObjects;
-use crate::commit::{CollectedCommits, CommitContext, Trees, Work, collect};
+use crate::commit::{CollectedCommits, CommitContext, Trees, Wording, Work, collect};
 use crate::error::RunError;
 use crate::lfs::fill::{Filling as LfsFilling, NotFetched};
 use crate::run::setup::preparation::{Preparation, Prepared};
@@ -71,6 +72,10 @@ pub(crate) struct Fixture {
     pub(crate) free: Option<FreeSpace>,
     /// The maximum size of a file in a commit, in bytes.
     pub(crate) file_bytes: u64,
+    /// The agent's answer.
+    pub(crate) answer: Option<String>,
+    /// The person at the code host who asked for the work.
+    pub(crate) co_author: Option<CoAuthor>,
     reporter: Reporter,
     signals: Signals,
     store: Arc<MemoryStore>,
@@ -137,6 +142,8 @@ pub(crate) async fn fixture(setup: &str) -> Fixture {
         claimed,
         free: None,
         file_bytes: 1000,
+        answer: None,
+        co_author: None,
         signals,
         store,
         filling: Mutex::default(),
@@ -320,6 +327,11 @@ impl Fixture {
             turn: &turn,
             job: &self.claimed.job,
             message: &self.claimed.message,
+            wording: Wording {
+                answer: self.answer.as_deref(),
+                subject: self.project.settings.commits.subject.as_deref(),
+                co_author: self.co_author.clone(),
+            },
             only_committed: false,
             upstream: mirror.heads.get("main"),
             limits: &limits,

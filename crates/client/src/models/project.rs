@@ -30,6 +30,8 @@ pub struct Project {
     pub code_host: CodeHost,
     /// The content of checkouts; `None` from a server that does not have this setting.
     pub checkout: Option<Checkout>,
+    /// The settings of the commits that the service makes; `None` from a server that does not have this setting.
+    pub commits: Option<Commits>,
     /// The settings of the project's pull requests.
     pub pull_request: PullRequest,
     /// The treatment of comments and issues on the code host.
@@ -69,6 +71,19 @@ pub struct CodeHost {
     /// `true` if pushes may overwrite commits of the default branch on the built-in code host.
     #[serde(default)]
     pub allow_force_push: bool,
+}
+
+/// The settings of the commits that the service makes for a project.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Commits {
+    /// The template of the subject; `None` means `{subject}`. `{subject}` is what was done, `{summary}` is the same with a
+    /// small first letter, `{type}` is its type in Conventional Commits, `{issue}` the issue that asked for it, and
+    /// `{branch}` the branch.
+    pub subject: Option<String>,
+    /// `true` if commits name the person at the code host who asked for the work as a co-author.
+    pub co_authors: bool,
 }
 
 /// The content that a checkout has beside the commit's own files.

@@ -37,6 +37,9 @@ pub struct ProjectChanges {
     /// The content of checkouts.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub checkout: Change<CheckoutChanges>,
+    /// The settings of the commits that the service makes.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub commits: Change<CommitChanges>,
     /// The settings of the project's pull requests.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub pull_request: Change<PullRequestChanges>,
@@ -119,6 +122,13 @@ impl ProjectChanges {
     #[must_use]
     pub fn checkout(mut self, value: impl Into<Change<CheckoutChanges>>) -> Self {
         self.checkout = value.into();
+        self
+    }
+
+    /// Sets `commits`.
+    #[must_use]
+    pub fn commits(mut self, value: impl Into<Change<CommitChanges>>) -> Self {
+        self.commits = value.into();
         self
     }
 
@@ -291,6 +301,42 @@ impl CheckoutChanges {
     #[must_use]
     pub fn lfs(mut self, value: impl Into<Change<Lfs>>) -> Self {
         self.lfs = value.into();
+        self
+    }
+}
+
+/// The settings of the commits that the service makes for a project.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CommitChanges {
+    /// The template of the subject; by default, `{subject}`. `{subject}` is what was done, `{summary}` is the same with a
+    /// small first letter, `{type}` is its type in Conventional Commits, `{issue}` the issue that asked for it, and
+    /// `{branch}` the branch.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub subject: Change<String>,
+    /// `true` if commits name the person at the code host who asked for the work as a co-author; by default, `true`.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub co_authors: Change<bool>,
+}
+
+impl CommitChanges {
+    /// Returns an empty set of changes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets `subject`.
+    #[must_use]
+    pub fn subject(mut self, value: impl Into<Change<String>>) -> Self {
+        self.subject = value.into();
+        self
+    }
+
+    /// Sets `co_authors`.
+    #[must_use]
+    pub fn co_authors(mut self, value: impl Into<Change<bool>>) -> Self {
+        self.co_authors = value.into();
         self
     }
 }

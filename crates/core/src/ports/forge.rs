@@ -14,6 +14,7 @@ use crate::hook::{HostComment, HostIssue, HostReview};
 use crate::hosted_storage::{HostedStorage, StorageRecord};
 use crate::ids::Sha;
 use crate::job::PullRepository;
+use crate::message::SourceAuthor;
 use crate::poll::{PollQuery, Polled};
 use crate::project::{Host, Project, RestrictedHost, SecretChanges, repository_host};
 use crate::pull::{HostPull, NewPull, PullChange};
@@ -322,6 +323,13 @@ pub trait Forge: Send + Sync {
     /// minute old.
     async fn identity(&self) -> Result<Option<PullRepository>, ForgeError> {
         Ok(None)
+    }
+
+    /// Returns the address with which the host recognizes a user in commits, without showing the user's own address; `None`
+    /// if the host has none.
+    fn no_reply_address(&self, user: &SourceAuthor) -> Option<String> {
+        let _ = user;
+        None
     }
 
     /// Forgets the answers that were kept, for a person who tests the repository after a change.

@@ -81,6 +81,12 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
         }
         names.iter().try_for_each(|name| check_name(field, name))?;
     }
+    if let Some(subject) = &settings.commits.subject {
+        check_name("commits.subject", subject)?;
+        if !["{subject}", "{summary}"].iter().any(|name| subject.contains(name)) {
+            return Err(InvalidProject::Subject);
+        }
+    }
     if let Some(mention) = &settings.comments.mention {
         check_name("comments.mention", mention)?;
         if mention.starts_with('@') {
@@ -185,7 +191,7 @@ mod tests {
     #[test]
     fn the_error_names_the_invalid_field() {
         type Spoil = fn(&mut Project);
-        let cases: [(Spoil, &str); 24] = [
+        let cases: [(Spoil, &str); 26] = [
             (|p| p.settings.sandbox.image = Some("a\nb".into()), "sandbox.image"),
             (|p| p.repository = "shop".into(), "repository"),
             (|p| p.reference = Some("a b".into()), "branch or ref"),
@@ -195,6 +201,8 @@ mod tests {
             (|p| p.settings.setup = Some("\0".into()), "setup"),
             (|p| p.settings.pull_request.title = Some("x".repeat(20_001)), "pullRequest.title"),
             (|p| p.settings.pull_request.labels = vec!["x".into(); 51], "pullRequest.labels"),
+            (|p| p.settings.commits.subject = Some("a\n{subject}".into()), "commits.subject"),
+            (|p| p.settings.commits.subject = Some("{type}".into()), "commits.subject"),
             (|p| p.settings.comments.mention = Some("@bot".into()), "comments.mention"),
             (|p| p.settings.comments.mention = Some(String::new()), "comments.mention"),
             (|p| p.settings.limits.run_seconds = Some(0), "limits.runSeconds"),

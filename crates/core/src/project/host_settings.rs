@@ -111,6 +111,23 @@ impl PullRequestSettings {
     }
 }
 
+/// The properties of the commits that the service makes. [`crate::commit`] makes their messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommitSettings {
+    /// The template of the subject ([`crate::commit::subject::filled`]); `None` means `{subject}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// `true` if commits name the person at the code host who asked for the work as a co-author.
+    pub co_authors: bool,
+}
+
+impl Default for CommitSettings {
+    fn default() -> Self {
+        Self { subject: None, co_authors: true }
+    }
+}
+
 /// The reaction to new commits of the branch that an open pull request is merged into.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

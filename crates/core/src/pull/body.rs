@@ -6,6 +6,7 @@
 use crate::left_out::{self, LeftOut};
 use crate::markdown::{self, cut, gfm, gfm_line, gfm_template};
 use crate::message::{Message, MessageStatus, Origin};
+use crate::placeholders;
 
 /// The beginning of the section that the service writes. Hosts do not show HTML comments.
 const BEGIN: &str = "<!-- journeyman:begin -->";
@@ -204,7 +205,7 @@ impl Content {
         let cost = self.cost_micros.map_or_else(|| "unknown".to_owned(), dollars);
         let [title, summary, prompt, branch] = texts;
         let values = [
-            ("{title}", title),
+            ("{title}", title.as_str()),
             ("{summary}", summary),
             ("{prompt}", prompt),
             ("{job}", &self.job),
@@ -212,23 +213,7 @@ impl Content {
             ("{url}", &self.url),
             ("{cost}", &cost),
         ];
-        let (mut text, mut rest) = (String::new(), template);
-        while let Some(place) = rest.find('{') {
-            text.push_str(&rest[..place]);
-            rest = &rest[place..];
-            match values.iter().find(|(name, _)| rest.starts_with(name)) {
-                Some((name, value)) => {
-                    text.push_str(value);
-                    rest = &rest[name.len()..];
-                }
-                None => {
-                    text.push('{');
-                    rest = &rest[1..];
-                }
-            }
-        }
-        text.push_str(rest);
-        text
+        placeholders::fill(template, &values)
     }
 }
 

@@ -190,6 +190,10 @@ impl SettingsPage<'_> {
         self.is_checked("allowForcePush", self.at.project.settings.code_host.allow_force_push)
     }
 
+    fn names_co_authors(&self) -> bool {
+        self.is_checked("coAuthors", self.at.project.settings.commits.co_authors)
+    }
+
     fn allows_ci_files(&self) -> bool {
         self.is_checked("ciFiles", self.at.project.settings.pull_request.ci_files == CiFiles::Allow)
     }

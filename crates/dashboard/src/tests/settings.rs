@@ -7,9 +7,9 @@ use journeyman_core::model::Effort;
 use journeyman_core::model::budget::Budgets;
 use journeyman_core::ports::ProjectStore;
 use journeyman_core::project::{
-    CheckMode, CheckSettings, CheckoutSettings, CiFiles, CodeHostSettings, CommentSettings, KeepUpToDate, Lfs,
-    LimitSettings, PermissionPolicy, Project, PullPolicy, PullRequestSettings, Reviews, SandboxSettings, SecretUse,
-    Settings, Submodules, ToolKind,
+    CheckMode, CheckSettings, CheckoutSettings, CiFiles, CodeHostSettings, CommentSettings, CommitSettings,
+    KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, PullRequestSettings, Reviews,
+    SandboxSettings, SecretUse, Settings, Submodules, ToolKind,
 };
 use journeyman_core::pull::PullState;
 use journeyman_core::user::Role;
@@ -29,6 +29,7 @@ fn settings() -> Settings {
         effort: Some(Effort::XHigh),
         code_host: CodeHostSettings { kind: None, host: None, username: text("bot"), allow_force_push: true },
         checkout: CheckoutSettings { submodules: Submodules::Off, lfs: Lfs::Off },
+        commits: CommitSettings { subject: text("{type}: {summary}"), co_authors: false },
         pull_request: PullRequestSettings {
             draft: true,
             base: text("main"),

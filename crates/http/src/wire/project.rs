@@ -13,14 +13,14 @@ use utoipa::ToSchema;
 
 pub(crate) use self::changes::CreateProject;
 pub use self::changes::{
-    BudgetChanges, CheckChanges, CheckoutChanges, CodeHostChanges, CommentChanges, LimitChanges, ProjectChanges,
-    PullRequestChanges, SandboxChanges,
+    BudgetChanges, CheckChanges, CheckoutChanges, CodeHostChanges, CommentChanges, CommitChanges, LimitChanges,
+    ProjectChanges, PullRequestChanges, SandboxChanges,
 };
 pub use self::choices::{
     CheckMode, CiFiles, CodeHostKind, Effort, KeepUpToDate, Lfs, Permissions, Pull, Reviews, SecretUse, Submodules,
     ToolKind,
 };
-pub use self::parts::{Budget, Checkout, Checks, CodeHost, Comments, Limits, PullRequest, Sandbox};
+pub use self::parts::{Budget, Checkout, Checks, CodeHost, Comments, Commits, Limits, PullRequest, Sandbox};
 pub use self::patch::{change, create};
 
 /// A project.
@@ -53,6 +53,8 @@ pub struct Project {
     pub code_host: CodeHost,
     /// The content of checkouts.
     pub checkout: Checkout,
+    /// The settings of the commits that the service makes.
+    pub commits: Commits,
     /// The settings of the project's pull requests.
     pub pull_request: PullRequest,
     /// The treatment of comments and issues on the code host.
@@ -111,6 +113,7 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
             has_webhook_secret: has(WEBHOOK_SECRET),
         },
         checkout: settings.checkout.into(),
+        commits: settings.commits.into(),
         pull_request: settings.pull_request.into(),
         comments: settings.comments.into(),
         checks: settings.checks.into(),

@@ -75,6 +75,8 @@ pub(crate) struct Task<'a> {
     pub(crate) snapshot: bool,
     /// The trailer for the last commit of the turn, even if the agent made that commit.
     pub(crate) trailer: String,
+    /// The trailer for the person who asked for the work, in the same commit.
+    pub(crate) co_author: Option<String>,
     /// True if the agent's commits are rewritten with the file modes that git itself writes.
     pub(crate) normalize: bool,
     /// The agent's own configuration.
@@ -149,6 +151,7 @@ impl<'a> Committer<'a> {
             ("SNAPSHOT", yes_or_no(task.snapshot)),
             ("NORMALIZE", yes_or_no(task.normalize)),
             ("TRAILER", task.trailer.clone()),
+            ("CO_AUTHOR", task.co_author.clone().unwrap_or_default()),
         ];
         environment.extend(own.map(|(name, value)| (name.to_owned(), value)));
         let mut resources = sandbox.resources;
@@ -186,6 +189,18 @@ impl<'a> Committer<'a> {
     pub(crate) async fn marks(&mut self) -> Result<Vec<Mark>, RunError> {
         let text = self.list("marks", None).await?;
         Ok(paths_in(&text).filter_map(|entry| Mark::parse(entry.as_os_str().as_bytes())).collect())
+    }
+
+    /// Returns how the index differs from the agent's newest commit: the files, each with the letter of git-diff(1) for what
+    /// became of it.
+    pub(crate) async fn changes(&mut self) -> Result<Vec<(char, String)>, RunError> {
+        let text = self.list("changes", None).await?;
+        let parts: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
+        let (pairs, _) = parts.as_chunks::<2>();
+        let change = |[letter, path]: &[&[u8]; 2]| {
+            (letter.first().map_or('M', |letter| char::from(*letter)), String::from_utf8_lossy(path).into_owned())
+        };
+        Ok(pairs.iter().map(change).collect())
     }
 
     /// Returns the pointers of submodules in the index, by path. At first, they are those of the agent's newest commit.

@@ -260,6 +260,11 @@ while read -r request argument; do
 			answer refused
 		fi
 		;;
+	changes)
+		# How the index differs from the last commit: files, each after the letter A, D, M or T.
+		service_git diff-index --cached --name-status --no-renames -z "$own" -- </dev/null > "$dir/out"
+		answer out
+		;;
 	commit)
 		if [ "$SNAPSHOT" = yes ] && { [ -n "$joined" ] || ! service_git diff-index --cached --quiet "$own" -- </dev/null; }; then
 			files=$(service_git write-tree </dev/null)
@@ -270,7 +275,8 @@ while read -r request argument; do
 			head=$BASE
 		elif [ "$own" != "$BASE" ] && [ "$SNAPSHOT" = yes ]; then
 			# The last commit of a turn names its message, even if the agent made all of the commits.
-			service_git commit --quiet --no-verify --amend --no-edit --allow-empty --cleanup=verbatim --trailer "$TRAILER" >&2 </dev/null
+			service_git commit --quiet --no-verify --amend --no-edit --allow-empty --cleanup=verbatim \
+				${CO_AUTHOR:+--trailer "$CO_AUTHOR"} --trailer "$TRAILER" >&2 </dev/null
 			read -r head < "$dir/git/HEAD"
 		fi
 		if [ "$head" != "$BASE" ]; then

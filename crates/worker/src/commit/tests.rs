@@ -2,6 +2,7 @@
 
 mod lfs;
 mod merges;
+mod messages;
 mod random;
 mod shapes;
 mod submodules;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use journeyman_core::commit::subject::subject_of_request;
+use journeyman_core::commit::summary::subject_of_answer;
 use journeyman_core::job::command::Published;
 use journeyman_core::job::turn::Ending;
 use journeyman_core::job::{Branch, Ended, Job, Pull, PullRepository, title_of};
@@ -131,7 +133,12 @@ impl Publishing<'_> {
         // After a merge, the next pull request has the title of what was asked for since.
         let is_next = messages.iter().any(|message| message.pr_link.is_some()) && current.is_none();
         let title = match done.first() {
-            Some(first) if is_next => title_of(&first.prompt),
+            Some(first) if is_next => {
+                let asking = of_pull(&messages, current).first().copied().unwrap_or(self.message);
+                subject_of_request(asking, &job.title)
+                    .or_else(|| first.answer.as_deref().and_then(subject_of_answer))
+                    .unwrap_or_else(|| title_of(&first.prompt))
+            }
             _ => job.title.clone(),
         };
         Ok(Content {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use journeyman_core::checkout::{self, Missing};
+use journeyman_core::commit::subject::CoAuthor;
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::Published;
@@ -40,7 +41,7 @@ use crate::claim::redaction::Redactor;
 use crate::cleanup::discard::discard_workspace;
 use crate::commit::lfs_objects::{TurnObjects, Uploading};
 use crate::commit::unfinished::Unfinished;
-use crate::commit::{CollectedCommits, CommitContext, Trees, Work, collect};
+use crate::commit::{CollectedCommits, CommitContext, Trees, Wording, Work, collect};
 use crate::error::RunError;
 use crate::host::Host;
 use crate::lfs::fill::{Filling as LfsFilling, NotFetched};
@@ -688,6 +689,11 @@ impl HostSteps<'_> {
             turn: begun,
             job: self.job(),
             message: &claimed.message,
+            wording: Wording {
+                answer: turn.answer.as_deref(),
+                subject: project.settings.commits.subject.as_deref(),
+                co_author: self.co_author(),
+            },
             only_committed: turn.is_stopped(),
             upstream,
             sources: &sources,
@@ -696,6 +702,15 @@ impl HostSteps<'_> {
             objects: objects.as_ref(),
         };
         collect(&context, trees).await
+    }
+
+    /// Returns the person at the code host who asked for the work, if commits name co-authors and the host has an address for
+    /// them.
+    fn co_author(&self) -> Option<CoAuthor> {
+        let Assignment { project, claimed, .. } = self.assignment;
+        let author =
+            claimed.message.source.as_ref()?.author.as_ref().filter(|_| project.settings.commits.co_authors)?;
+        CoAuthor::new(&author.name, &self.forge.no_reply_address(author)?)
     }
 
     /// Fails if the turn has left more on the disk than the limit. Files that the idle agent has open count too.

@@ -115,6 +115,7 @@ fn pull_requests(fields: &Fields) -> Result<Edit, String> {
     let [labels, reviewers, assignees] = ["labels", "reviewers", "assignees"].map(|name| fields.separated(name));
     let ci_files = if fields.is_set("ciFiles") { CiFiles::Allow } else { CiFiles::Refuse };
     let [ci_paths, protected_branches] = ["ciPaths", "protectedBranches"].map(|name| fields.lines(name));
+    let (commit_subject, co_authors) = (fields.given("commitSubject"), fields.is_set("coAuthors"));
     let archive_on_merge = fields.is_set("archiveOnMerge");
     let keep_up_to_date = match fields.text("keepUpToDate").as_str() {
         "" | "off" => KeepUpToDate::Off,
@@ -123,6 +124,9 @@ fn pull_requests(fields: &Fields) -> Result<Edit, String> {
         other => return Err(format!("pullRequest.keepUpToDate: {other:?} is not off, conflicts or always")),
     };
     Ok(fields_only(move |project| {
+        let commits = &mut project.settings.commits;
+        commits.subject.clone_from(&commit_subject);
+        commits.co_authors = co_authors;
         let pulls = &mut project.settings.pull_request;
         pulls.draft = draft;
         pulls.base.clone_from(&base);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use journeyman_core::model::budget::Budgets;
 use journeyman_core::project::{
-    self, CheckSettings, CheckoutSettings, CodeHostSettings, CommentSettings, LimitSettings, PullRequestSettings,
-    SandboxSettings,
+    self, CheckSettings, CheckoutSettings, CodeHostSettings, CommentSettings, CommitSettings, LimitSettings,
+    PullRequestSettings, SandboxSettings,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -44,6 +44,8 @@ pub struct ProjectChanges {
     pub code_host: Option<CodeHostChanges>,
     /// The content of checkouts.
     pub checkout: Option<CheckoutChanges>,
+    /// The settings of the commits that the service makes.
+    pub commits: Option<CommitChanges>,
     /// The settings of the project's pull requests.
     pub pull_request: Option<PullRequestChanges>,
     /// The treatment of comments and issues on the code host.
@@ -101,6 +103,18 @@ pub struct CheckoutChanges {
     pub submodules: Option<Submodules>,
     /// The treatment of files in Git LFS; by default, `fetch`.
     pub lfs: Option<Lfs>,
+}
+
+/// The settings of the commits that the service makes for a project.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommitChanges {
+    /// The template of the subject; by default, `{subject}`. `{subject}` is what was done, `{summary}` is the same with a
+    /// small first letter, `{type}` is its type in Conventional Commits, `{issue}` the issue that asked for it, and
+    /// `{branch}` the branch.
+    pub subject: Option<String>,
+    /// `true` if commits name the person at the code host who asked for the work as a co-author; by default, `true`.
+    pub co_authors: Option<bool>,
 }
 
 /// The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`, `{branch}`,
@@ -300,6 +314,7 @@ impl ProjectChanges {
     pub(super) fn settings(self) -> Result<project::Settings, String> {
         let host = self.code_host.unwrap_or_default();
         let checkout = self.checkout.unwrap_or_default();
+        let commits = self.commits.unwrap_or_default();
         let pulls = self.pull_request.unwrap_or_default();
         let mut limits = self.limits.unwrap_or_default();
         let budget = limits.budget.take().unwrap_or_default();
@@ -316,6 +331,10 @@ impl ProjectChanges {
             checkout: CheckoutSettings {
                 submodules: checkout.submodules.unwrap_or_default().into(),
                 lfs: checkout.lfs.unwrap_or_default().into(),
+            },
+            commits: CommitSettings {
+                subject: commits.subject,
+                co_authors: commits.co_authors.unwrap_or(CommitSettings::default().co_authors),
             },
             pull_request: PullRequestSettings {
                 draft: pulls.draft.unwrap_or_default(),

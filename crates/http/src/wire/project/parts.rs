@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use journeyman_core::model::budget::Budgets;
 use journeyman_core::project::{
-    CheckSettings, CheckoutSettings, CommentSettings, LimitSettings, PullRequestSettings, SandboxSettings,
+    CheckSettings, CheckoutSettings, CommentSettings, CommitSettings, LimitSettings, PullRequestSettings,
+    SandboxSettings,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -47,6 +48,25 @@ pub struct Checkout {
 impl From<CheckoutSettings> for Checkout {
     fn from(CheckoutSettings { submodules, lfs }: CheckoutSettings) -> Self {
         Self { submodules: submodules.into(), lfs: lfs.into() }
+    }
+}
+
+/// The settings of the commits that the service makes for a project.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Commits {
+    /// The template of the subject; `null` means `{subject}`. `{subject}` is what was done, `{summary}` is the same with a
+    /// small first letter, `{type}` is its type in Conventional Commits, `{issue}` the issue that asked for it, and
+    /// `{branch}` the branch.
+    #[schema(required)]
+    pub subject: Option<String>,
+    /// `true` if commits name the person at the code host who asked for the work as a co-author.
+    pub co_authors: bool,
+}
+
+impl From<CommitSettings> for Commits {
+    fn from(CommitSettings { subject, co_authors }: CommitSettings) -> Self {
+        Self { subject, co_authors }
     }
 }
 
