@@ -2,12 +2,14 @@
 
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::inbox::batch::{Part, prompt_about};
+use journeyman_core::inbox::earlier::Earlier;
 use journeyman_core::key::Scope;
 use journeyman_core::message::DeliveryMode;
 use journeyman_core::ports::{Accepted, CommentKind, HostUser};
 use journeyman_core::pull::LinePlace;
 use journeyman_core::pull::comment::check;
 use journeyman_core::pull::decide::MOST_DRAFTS;
+use journeyman_core::suggestion::Replaces;
 
 use crate::{Caller, Error, Idempotency, MessageRequest, UseCases};
 
@@ -40,7 +42,7 @@ impl UseCases {
         let url = format!("{}/projects/{project}/jobs/{job}/changes", self.parts().public_url);
         let author = HostUser { id: caller.id(), name: caller.name().to_owned(), is_bot: false };
         let mut parts = Vec::with_capacity(new.comments.len());
-        for (LinePlace { path, line, hunk, .. }, body) in new.comments {
+        for (line, body) in new.comments {
             check(&body).map_err(Error::invalid)?;
             parts.push(Part {
                 kind: CommentKind::Line,
@@ -49,8 +51,12 @@ impl UseCases {
                 url: url.clone(),
                 author: author.clone(),
                 body,
-                place: Some((path, Some(line))),
-                hunk: Some(hunk),
+                position: Some(line.position()),
+                hunk: Some(line.hunk),
+                replaces: Replaces::Range,
+                thread: None,
+                review: None,
+                earlier: Earlier::default(),
             });
         }
         let prompt = prompt_about(&new.subject, &parts, &self.boundary());

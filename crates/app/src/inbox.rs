@@ -4,6 +4,7 @@ mod batch;
 mod context;
 mod decide;
 mod issues;
+mod threads;
 mod versions;
 
 use futures::future::join_all;

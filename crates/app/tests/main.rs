@@ -20,6 +20,7 @@ mod app {
         mod polled;
         mod pulls;
         mod reviews;
+        mod threads;
     }
     mod keys;
     mod outbox;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::Sha;
 use crate::message::MAX_PROMPT_CHARS;
 use crate::ports::{CommentKind, HostUser};
+use crate::position::{Position, Thread};
 use crate::pull::PullState;
 
 /// An event of a code host.
@@ -220,15 +221,15 @@ pub struct HostComment {
     pub author: HostUser,
     /// The text, in Markdown; empty if the comment was deleted.
     pub body: String,
-    /// The path of the file, for a comment on a line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// The line in the new version of the file, or in the old version for a removed line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<u64>,
-    /// The part of the diff that ends at the line.
+    /// The position in the changes, for a comment on lines or on a file.
+    #[serde(flatten)]
+    pub position: Option<Position>,
+    /// The part of the diff that the comment is about: usually the one that ends at its last line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hunk: Option<String>,
+    /// The thread; `None` if the comment cannot be part of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<Thread>,
     /// The ID of the review that the comment is part of, on hosts that report the review separately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<String>,
@@ -271,4 +272,76 @@ pub struct HostIssue {
     /// The users who are assigned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assignees: Vec<HostUser>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::position::LineRange;
+    use crate::pull::DiffSide;
+
+    fn stored(fields: serde_json::Value) -> serde_json::Value {
+        let mut comment = serde_json::json!({
+            "kind": "line",
+            "id": "7",
+            "version": "1",
+            "url": "https://h.example/7",
+            "author": {"id": "8", "name": "ada"},
+            "body": "rename it",
+        });
+        for (name, value) in fields.as_object().into_iter().flatten() {
+            comment[name] = value.clone();
+        }
+        comment
+    }
+
+    /// Each row has the fields of a comment as a version stores them, and the position that is read.
+    #[test]
+    fn comments_that_older_versions_have_stored_are_read() {
+        let lines = |start, end| Position::lines("a.rs".to_owned(), LineRange { start, end }, DiffSide::New);
+        let commit = "a".repeat(40);
+        for (fields, expected) in [
+            (serde_json::json!({}), None),
+            (serde_json::json!({"path": "a.rs", "line": 7, "hunk": "@@ -1 +7 @@"}), Some(lines(7, 7))),
+            (serde_json::json!({"path": "a.rs"}), Some(Position { range: None, ..lines(1, 1) })),
+            (serde_json::json!({"path": "a.rs", "line": 7, "start_line": 5}), Some(lines(5, 7))),
+            (
+                serde_json::json!({"path": "a.rs", "line": 7, "side": "old", "start_side": "new", "commit": commit}),
+                Some(Position {
+                    side: DiffSide::Old,
+                    start_side: Some(DiffSide::New),
+                    commit: commit.parse().ok(),
+                    ..lines(7, 7)
+                }),
+            ),
+            (
+                serde_json::json!({"path": "a.rs", "is_whole_file": true, "is_outdated": true}),
+                Some(Position { is_outdated: true, ..Position::whole_file("a.rs".to_owned()) }),
+            ),
+        ] {
+            let fields = stored(fields);
+            let read: HostComment = serde_json::from_value(fields.clone()).expect("it is valid");
+            assert_eq!(read.position, expected, "{fields}");
+            assert_eq!(serde_json::to_value(&read).expect("it is written"), fields);
+        }
+    }
+
+    /// The fields that older versions read, which ignore all others.
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Older {
+        path: Option<String>,
+        line: Option<u64>,
+    }
+
+    #[test]
+    fn older_versions_read_the_path_and_the_last_line() {
+        let fields = stored(serde_json::json!({"path": "a.rs", "line": 7, "start_line": 5, "side": "old"}));
+        let comment: HostComment = serde_json::from_value(fields).expect("it is valid");
+        let comment = HostComment { thread: Some(Thread::begun_by("7")), ..comment };
+        let event = HookContent::Comment { number: 1, action: CommentAction::Created, comment };
+        let written = serde_json::to_value(&event).expect("it is written");
+        assert_eq!(serde_json::from_value::<HookContent>(written.clone()).expect("it is read"), event);
+        let older: Older = serde_json::from_value(written["comment"].clone()).expect("it is valid");
+        assert_eq!(older, Older { path: Some("a.rs".to_owned()), line: Some(7) });
+    }
 }

@@ -13,7 +13,9 @@
 
 pub mod answer;
 pub mod batch;
+pub mod earlier;
 pub mod route;
+mod suggested;
 pub mod version;
 
 use std::time::Duration;

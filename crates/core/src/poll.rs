@@ -210,9 +210,9 @@ mod tests {
             url: String::new(),
             author: user(),
             body: body.to_owned(),
-            path: None,
-            line: None,
+            position: None,
             hunk: None,
+            thread: None,
             review: None,
         };
         event(HookContent::Comment { number: 1, action, comment })

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::branch::check_ref_name;
 use crate::ids::{JobId, MessageId, ProjectId, Sha};
 use crate::job::PullRepository;
-
+use crate::position::{LineRange, Position};
 use crate::time::Timestamp;
 
 pub use ensure::{Ensure, Ensured};
@@ -186,15 +186,23 @@ pub struct PullEnding {
 }
 
 /// A side of a diff.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DiffSide {
     /// The file before the change.
     Old,
     /// The file after the change.
+    #[default]
     New,
 }
 
 impl DiffSide {
+    /// Returns whether this is the file after the change.
+    #[must_use]
+    pub const fn is_new(&self) -> bool {
+        matches!(self, Self::New)
+    }
+
     /// Returns the name in the store.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -225,6 +233,12 @@ pub struct LinePlace {
 }
 
 impl LinePlace {
+    /// Returns the position in the form of all code hosts.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        Position::lines(self.path.clone(), LineRange::line(self.line), self.side)
+    }
+
     /// Returns whether both places are the same line with the same text.
     #[must_use]
     pub fn is_same_line(&self, other: &Self) -> bool {

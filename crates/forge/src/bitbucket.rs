@@ -2,7 +2,9 @@
 
 mod changes;
 pub(crate) mod hooks;
+mod position;
 mod requests;
+mod threads;
 mod wire;
 
 use std::collections::HashMap;
@@ -13,8 +15,8 @@ use journeyman_core::code_host::RepositoryPath;
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
-    Check, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository, HostUser,
-    LineComment, Permission, Reaction, StatusState,
+    Check, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository, HostThread,
+    HostUser, InThread, LineComment, Permission, Reaction, StatusState,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
@@ -230,6 +232,16 @@ impl Api for Bitbucket {
     ) -> Result<Vec<LineComment>, ForgeError> {
         // A review has no comments of its own: each comment is separate.
         Ok(Vec::new())
+    }
+
+    async fn threads(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        of: &[InThread],
+    ) -> Result<Vec<HostThread>, ForgeError> {
+        let path = format!("/pullrequests/{}/comments?sort=created_on&pagelen=100", pull_of(place)?);
+        Ok(threads::of(self.list(at(repository, &path)).await?, of))
     }
 
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {

@@ -5,6 +5,7 @@
 
 mod changes;
 pub(crate) mod hooks;
+mod position;
 mod requests;
 mod wire;
 
@@ -18,8 +19,9 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostUser, LineComment, Permission, Reaction, StatusState,
+    HostThread, HostUser, InThread, LineComment, Permission, Reaction, StatusState, ThreadComment,
 };
+use journeyman_core::position::Thread;
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use serde_json::{Value, json};
@@ -330,18 +332,47 @@ impl Api for BitbucketDataCenter {
         pull: u64,
         mut comment: HostComment,
     ) -> Result<HostComment, ForgeError> {
-        if comment.path.is_some() {
+        if comment.position.is_some() {
             return Ok(comment);
         }
         // The webhook and the comment itself do not say on which line the thread of a reply is.
-        let path = format!("{}/{pull}/activities?limit=100", Location::current(repository)?.pulls());
-        let id = comment.id.clone();
-        let is_it = |activity: &Activity| activity.comment.as_ref().is_some_and(|root| root.has(&id));
-        let activities: Vec<Activity> = self.list(&path, |page: &[Activity]| page.iter().any(is_it)).await?;
-        if let Some(anchor) = activities.into_iter().find(is_it).and_then(|found| found.comment_anchor) {
-            (comment.path, comment.line) = (anchor.path(), anchor.line());
+        let thread = comment.thread.clone().unwrap_or_else(|| Thread::begun_by(&comment.id));
+        let of = InThread { kind: comment.kind, id: comment.id.clone(), thread, review: None };
+        let found = self.activities_of(&Location::current(repository)?, pull, &[of]).await?;
+        if let Some(Activity { comment: Some(root), comment_anchor }) = found.into_iter().next() {
+            comment.position = comment_anchor.and_then(|anchor| anchor.position());
+            let thread = comment.thread.get_or_insert_default();
+            thread.id = Some(root.id.0);
+            thread.is_resolved = root.thread_resolved.or(thread.is_resolved);
         }
         Ok(comment)
+    }
+
+    async fn threads(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        of: &[InThread],
+    ) -> Result<Vec<HostThread>, ForgeError> {
+        let (location, number) = (Location::current(repository)?, number_of(place)?);
+        let found = self.activities_of(&location, number, of).await?;
+        let roots = found.into_iter().filter_map(|activity| activity.comment);
+        Ok(roots
+            .map(|root| {
+                let (id, is_resolved) = (root.id.0.clone(), root.thread_resolved);
+                let mut comments = root.into_thread();
+                comments.retain(|comment| comment.state != "PENDING");
+                comments.sort_by_key(|comment| comment.id.0.parse::<u64>().unwrap_or_default());
+                let comments = comments.into_iter().map(|comment| ThreadComment {
+                    url: self.comment_page(&location, number, &comment),
+                    id: comment.id.0,
+                    author: comment.author.into(),
+                    body: with_visible_comments(&comment.text),
+                    is_edited: false,
+                });
+                HostThread { id, is_resolved, comments: comments.collect() }
+            })
+            .collect())
     }
 
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {

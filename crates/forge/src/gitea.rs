@@ -5,6 +5,7 @@ pub(crate) mod hooks;
 mod requests;
 mod wire;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,8 +16,9 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostUser, LineComment, Permission, Reaction,
+    HostThread, HostUser, InThread, LineComment, Permission, Reaction, ThreadComment,
 };
+use journeyman_core::position::Thread;
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange, PullState};
 use journeyman_core::time::Timestamp;
@@ -304,12 +306,14 @@ impl Api for Gitea {
             Err(ForgeError::NotFound(_)) => return Ok(Vec::new()),
             found => found?.user.id,
         };
-        let mut comments: Vec<ReviewComment> = self.get_all(repository, &format!("{path}/comments")).await?;
+        let comments: Vec<ReviewComment> = self.get_all(repository, &format!("{path}/comments")).await?;
+        let threads: Vec<Thread> = comments.iter().map(|comment| comment.thread(&comments)).collect();
+        let mut comments: Vec<(ReviewComment, Thread)> = comments.into_iter().zip(threads).collect();
         // Replies of other people belong to the review too.
-        comments.retain(|comment| comment.user.id == author);
+        comments.retain(|(comment, _)| comment.user.id == author);
         // Hosts list them in no order.
-        comments.sort_by_cached_key(ReviewComment::place);
-        Ok(comments.into_iter().map(ReviewComment::into_line).collect())
+        comments.sort_by_cached_key(|(comment, _)| comment.place());
+        Ok(comments.into_iter().map(|(comment, thread)| comment.into_line(thread)).collect())
     }
 
     async fn reviews(&self, repository: &HostRepository, pull: u64) -> Result<Vec<HostReview>, ForgeError> {
@@ -341,7 +345,7 @@ impl Api for Gitea {
         pull: u64,
         mut comment: HostComment,
     ) -> Result<HostComment, ForgeError> {
-        if comment.path.is_some() {
+        if comment.position.is_some() {
             return Ok(comment);
         }
         // A reply on a line, and the edit of a part of a review, have the webhook of a comment in the conversation, but
@@ -358,14 +362,39 @@ impl Api for Gitea {
         for review in reviews.iter().rev().take(REVIEWS) {
             let path = format!("/pulls/{pull}/reviews/{}/comments", encoded(review.id()));
             let lines: Vec<ReviewComment> = self.get_all(repository, &path).await?;
-            let found = lines.into_iter().map(ReviewComment::into_line).find(|line| line.id == comment.id);
-            if let Some(found) = found {
+            let thread = lines.iter().find(|line| line.id() == comment.id).map(|line| line.thread(&lines));
+            let found = lines.into_iter().find(|line| line.id() == comment.id).zip(thread);
+            if let Some((found, thread)) = found {
+                let found = found.into_line(thread);
                 (comment.kind, comment.review) = (CommentKind::Line, Some(review.id().to_owned()));
-                (comment.path, comment.line, comment.hunk) = (Some(found.path), found.line, found.hunk);
+                (comment.position, comment.hunk, comment.thread) = (Some(found.position), found.hunk, found.thread);
                 break;
             }
         }
         Ok(comment)
+    }
+
+    async fn threads(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        of: &[InThread],
+    ) -> Result<Vec<HostThread>, ForgeError> {
+        // Only the comments of reviews are in threads.
+        let CommentPlace::Pull(pull) = place else { return Ok(Vec::new()) };
+        let reviews: BTreeSet<&str> = of.iter().filter_map(|one| one.review.as_deref()).collect();
+        let mut threads = Vec::new();
+        for review in reviews {
+            let path = format!("/pulls/{pull}/reviews/{}/comments", encoded(review));
+            match self.get_all::<ReviewComment>(repository, &path).await {
+                // The review was deleted.
+                Err(ForgeError::NotFound(_)) => {}
+                comments => threads.extend(ReviewComment::into_threads(comments?)),
+            }
+        }
+        let is_asked = |comment: &ThreadComment| of.iter().any(|one| one.id == comment.id);
+        threads.retain(|thread| thread.comments.iter().any(is_asked));
+        Ok(threads)
     }
 
     async fn issue(&self, repository: &HostRepository, number: u64) -> Result<Option<HostIssue>, ForgeError> {

@@ -4,6 +4,8 @@ mod app;
 mod changes;
 pub(crate) mod created_app;
 pub(crate) mod hooks;
+mod position;
+mod threads;
 mod wire;
 
 use async_trait::async_trait;
@@ -14,7 +16,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostUser, LineComment, Permission, Reaction,
+    HostThread, HostUser, InThread, LineComment, Permission, Reaction,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
@@ -153,14 +155,21 @@ impl Github {
         let mutation = if draft { "convertPullRequestToDraft" } else { "markPullRequestReadyForReview" };
         let query =
             format!("mutation($id: ID!) {{ {mutation}(input: {{pullRequestId: $id}}) {{ clientMutationId }} }}");
-        let body = json!({"query": query, "variables": {"id": pull.node_id}});
+        self.graph(repository, &query, json!({"id": pull.node_id})).await?;
+        Ok(())
+    }
+
+    /// Sends a query of the GraphQL interface, and returns the data of the answer.
+    async fn graph(&self, repository: &HostRepository, query: &str, variables: Value) -> Result<Value, ForgeError> {
+        let body = json!({"query": query, "variables": variables});
         let authorization = self.authorization(&repository_path(repository)?).await?;
         // GitHub Enterprise Server has it at /api/graphql, and the other interface at /api/v3.
         let url = format!("{}/graphql", self.http.base.strip_suffix("/v3").unwrap_or(&self.http.base));
         let answer = self.http.call(Some(&authorization), Method::POST, &url, Some(&body)).await?.ok()?;
-        match answer.json::<Graph>()?.errors.into_iter().next() {
+        let graph: Graph = answer.json()?;
+        match graph.errors.into_iter().next() {
             Some(error) => Err(ForgeError::Refused(error.message)),
-            None => Ok(()),
+            None => Ok(graph.data),
         }
     }
 
@@ -375,12 +384,25 @@ impl Api for Github {
         // The list of a review's own comments lacks the lines.
         let found: Vec<ReviewComment> = self.list(repository, &format!("/pulls/{pull}/comments?per_page=100")).await?;
         let of_review = found.into_iter().filter(|comment| comment.pull_request_review_id.0 == review);
-        Ok(of_review.map(ReviewComment::into_line).collect())
+        Ok(of_review.filter_map(ReviewComment::into_line).collect())
     }
 
     async fn reviews(&self, repository: &HostRepository, pull: u64) -> Result<Vec<HostReview>, ForgeError> {
         let found: Vec<wire::Review> = self.list(repository, &format!("/pulls/{pull}/reviews?per_page=100")).await?;
         Ok(found.into_iter().filter_map(wire::Review::into_review).collect())
+    }
+
+    async fn threads(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        of: &[InThread],
+    ) -> Result<Vec<HostThread>, ForgeError> {
+        match place {
+            CommentPlace::Pull(pull) => threads::read(self, repository, pull, of).await,
+            // There are no threads of comments on issues.
+            CommentPlace::Issue(_) => Ok(Vec::new()),
+        }
     }
 
     async fn issue(&self, repository: &HostRepository, number: u64) -> Result<Option<HostIssue>, ForgeError> {

@@ -3,6 +3,8 @@
 mod changes;
 mod checks;
 pub(crate) mod hooks;
+mod position;
+mod threads;
 mod wire;
 
 use std::time::Duration;
@@ -15,7 +17,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostUser, LineComment, Permission, Reaction, StatusState,
+    HostThread, HostUser, InThread, LineComment, Permission, Reaction, StatusState,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
@@ -393,6 +395,15 @@ impl Api for Gitlab {
     async fn review(&self, _: &HostRepository, _: u64, _: &str) -> Result<Vec<LineComment>, ForgeError> {
         // GitLab publishes each comment of a review as its own note.
         Ok(Vec::new())
+    }
+
+    async fn threads(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        of: &[InThread],
+    ) -> Result<Vec<HostThread>, ForgeError> {
+        threads::read(self, repository, place, of).await
     }
 
     async fn issue(&self, repository: &HostRepository, number: u64) -> Result<Option<HostIssue>, ForgeError> {

@@ -13,7 +13,8 @@ use journeyman_core::message::SourceAuthor;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, Discussion, Forge,
-    ForgeError, HostRepository, HostUser, LineComment, Permission, Reach, Reaction, Remote, StatusState,
+    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, Permission, Reach, Reaction, Remote,
+    StatusState,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use serde_json::{Value, json};
@@ -139,7 +140,7 @@ pub(crate) trait Api: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Adds the path, the line and the review to a comment, if it has them and the webhook did not say so.
+    /// Adds the position, the thread and the review to a comment, if it has them and the webhook did not say so.
     async fn placed(
         &self,
         repository: &HostRepository,
@@ -149,6 +150,14 @@ pub(crate) trait Api: Send + Sync {
         let _ = (repository, pull);
         Ok(comment)
     }
+
+    /// Returns the threads that contain these comments, each once, without drafts.
+    async fn threads(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        of: &[InThread],
+    ) -> Result<Vec<HostThread>, ForgeError>;
 
     /// Returns an issue; an error if it does not exist.
     async fn issue(&self, repository: &HostRepository, number: u64) -> Result<Option<HostIssue>, ForgeError> {
@@ -500,6 +509,10 @@ impl Discussion for HostedRepository {
 
     async fn placed(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
         self.api.placed(&self.current().await?, pull, comment).await
+    }
+
+    async fn threads(&self, place: CommentPlace, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
+        self.api.threads(&self.current().await?, place, of).await
     }
 
     async fn issue(&self, number: u64) -> Result<Option<HostIssue>, ForgeError> {

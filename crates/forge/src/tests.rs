@@ -408,6 +408,9 @@ async fn a_review_has_the_comments_that_were_submitted_with_it() {
     assert_eq!(lines.len(), 1);
     let (one, url) = (&lines[0], "http://localhost:8080/projects/shop/pulls/1#c-1");
     assert_eq!((one.id.as_str(), one.body.as_str(), one.url.as_str()), ("shop/1/1", "Rename it.", url));
-    assert_eq!((one.path.as_str(), one.line, one.hunk.as_deref()), ("a.txt", Some(1), Some("@@ -0,0 +1 @@\n+a")));
+    assert_eq!(
+        (one.position.to_string().as_str(), one.hunk.as_deref()),
+        ("`a.txt`, line 1", Some("@@ -0,0 +1 @@\n+a"))
+    );
     assert_eq!(discussion.review(1, "shop/1/7").await, Ok(Vec::new()));
 }

@@ -17,4 +17,5 @@ mod hosts {
     pub(crate) mod given;
     mod logs;
     mod polls;
+    mod suggestions;
 }

@@ -11,7 +11,7 @@ use journeyman_core::hook::{EventRepository, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::PullRepository;
 use journeyman_core::ports::{
-    Check, CommentPlace, CommentRef, CommitStatus, ForgeError, HostUser, LineComment, Permission, Reaction,
+    Check, CommentPlace, CommentRef, CommitStatus, ForgeError, HostThread, HostUser, LineComment, Permission, Reaction,
 };
 use journeyman_core::pull::HostPull;
 
@@ -30,6 +30,8 @@ pub enum HostCall {
     React,
     /// Reads reviews and their comments.
     Reviews,
+    /// Reads threads of comments.
+    Threads,
     /// Reads an issue, who asks for a job about it, or who may have edited it or its comments.
     Issue,
     /// Reads the permission of a user.
@@ -72,6 +74,7 @@ struct State {
     trusted_bots: BTreeSet<String>,
     pulls: Vec<HostPull>,
     reviews: Vec<(u64, HostReview, Vec<LineComment>)>,
+    threads: Vec<(CommentPlace, HostThread)>,
     issues: BTreeMap<u64, HostIssue>,
     askers: BTreeMap<u64, HostUser>,
     /// The users who have edited the text of an issue; `None` if the host does not show them.
@@ -158,6 +161,13 @@ impl MemoryHost {
         let mut state = self.state();
         state.reviews.retain(|(_, known, _)| known.id != review.id);
         state.reviews.push((pull, review, lines));
+    }
+
+    /// Adds a thread of comments, or replaces the one with its ID.
+    pub fn put_thread(&self, place: CommentPlace, thread: HostThread) {
+        let mut state = self.state();
+        state.threads.retain(|(_, known)| known.id != thread.id);
+        state.threads.push((place, thread));
     }
 
     /// Stores an issue.

@@ -222,6 +222,7 @@ impl UseCases {
             Some(HookContent::Comment { comment, .. }) => deleted.contains(&(comment.kind, comment.id.clone())),
             _ => false,
         };
+        self.add_threads(&mut parts, events, number, context).await?;
         let (empty, rest): (Vec<_>, Vec<_>) = events.iter().partition(is_empty);
         let numbers = |events: Vec<&InboxEvent>| events.into_iter().map(|event| event.number).collect();
         let (numbers, empty) = (numbers(rest), numbers(empty));
@@ -229,7 +230,7 @@ impl UseCases {
         Ok(Some(Batch { number, repository, parts, author, is_automatic, numbers, empty }))
     }
 
-    /// Returns a comment on a pull request with its path and its line, which not all webhooks have.
+    /// Returns a comment on a pull request with its position and its thread, which not all webhooks have.
     pub(super) async fn placed(
         &self,
         number: u64,
@@ -238,7 +239,7 @@ impl UseCases {
     ) -> Result<HostComment, Problem> {
         let comment = comment.clone();
         match context.discussion() {
-            Some(discussion) if comment.kind == CommentKind::Pull && comment.path.is_none() => {
+            Some(discussion) if comment.kind == CommentKind::Pull && comment.position.is_none() => {
                 Ok(discussion.placed(number, comment).await?)
             }
             _ => Ok(comment),
@@ -291,9 +292,9 @@ impl UseCases {
             url: line.url.clone(),
             author: review.author.clone(),
             body: line.body.clone(),
-            path: None,
-            line: None,
+            position: None,
             hunk: None,
+            thread: None,
             review: None,
         };
         let content = HookContent::Comment { number, action: CommentAction::Edited, comment };

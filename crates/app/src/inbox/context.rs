@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::code_host::{HostName, RepositoryPath};
+use journeyman_core::code_host::{HostKind, HostName, RepositoryPath};
 use journeyman_core::hook::EventRepository;
 use journeyman_core::inbox::InboxEvent;
 use journeyman_core::inbox::route::Identity;
 use journeyman_core::job::PullRepository;
 use journeyman_core::ports::{Discussion, Forge, ForgeError};
 use journeyman_core::project::{DEFAULT_SETTLE_SECONDS, Project};
+use journeyman_core::suggestion::Replaces;
 
 use super::Problem;
 use crate::UseCases;
@@ -19,6 +20,8 @@ pub(super) struct Context {
     pub(super) project: Project,
     pub(super) forge: Arc<dyn Forge>,
     pub(super) identity: Identity,
+    /// The lines that a suggestion replaces on the code host if it does not say which.
+    pub(super) replaces: Replaces,
 }
 
 impl Context {
@@ -50,8 +53,13 @@ impl UseCases {
             Some(discussion) => (Some(discussion.me().await?), discussion.aliases().await?),
             None => (None, Vec::new()),
         };
-        let trusted_bots = forges.code_host(&project).await?.map(|host| host.trusted_bots).unwrap_or_default();
-        Ok(Context { project, forge, identity: Identity { me, aliases, trusted_bots } })
+        let host = forges.code_host(&project).await?;
+        let replaces = match host.as_ref().map(|host| host.kind) {
+            Some(HostKind::Gitlab) => Replaces::LastLine,
+            _ => Replaces::Range,
+        };
+        let trusted_bots = host.map(|host| host.trusted_bots).unwrap_or_default();
+        Ok(Context { project, forge, identity: Identity { me, aliases, trusted_bots }, replaces })
     }
 
     /// Finds the project of a repository: the one that the webhook's URL names, unless it has another repository;

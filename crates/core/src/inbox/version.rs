@@ -92,9 +92,9 @@ mod tests {
             url: String::new(),
             author: HostUser { id: "8".to_owned(), name: "ada".to_owned(), is_bot: false },
             body: String::new(),
-            path: None,
-            line: None,
+            position: None,
             hunk: None,
+            thread: None,
             review: None,
         };
         HookContent::Comment { number: 1, action, comment }

@@ -16,6 +16,7 @@ use crate::ids::Sha;
 use crate::job::PullRepository;
 use crate::message::SourceAuthor;
 use crate::poll::{PollQuery, Polled};
+use crate::position::{Position, Thread};
 use crate::project::{Host, Project, RestrictedHost, SecretChanges, repository_host};
 use crate::pull::{HostPull, NewPull, PullChange};
 use crate::run::{Reason, ReasonCode};
@@ -290,14 +291,56 @@ pub struct LineComment {
     pub body: String,
     /// The page of the comment.
     pub url: String,
-    /// The path of the file.
-    pub path: String,
-    /// The line in the new version of the file, or in the old version for a removed line.
-    pub line: Option<u64>,
-    /// The part of the diff that ends at the line.
+    /// The position in the changes.
+    #[serde(flatten)]
+    pub position: Position,
+    /// The part of the diff that the comment is about: usually the one that ends at its last line.
     pub hunk: Option<String>,
+    /// The thread.
+    #[serde(default)]
+    pub thread: Option<Thread>,
     /// `true` if the comment was changed since it was written, and the host does not show by whom. Only hosts on which
     /// people who may not push can edit the comments of others say so.
+    pub is_edited: bool,
+}
+
+/// A comment of which the thread is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InThread {
+    /// The kind of the comment.
+    pub kind: CommentKind,
+    /// The ID of the comment.
+    pub id: String,
+    /// What is known of the thread.
+    pub thread: Thread,
+    /// The ID of the review that the comment is part of, if it is known.
+    pub review: Option<String>,
+}
+
+/// A thread of comments on a code host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostThread {
+    /// The ID of the thread, as in [`Thread::id`].
+    pub id: String,
+    /// Whether people have marked the thread as resolved; `None` if the host does not tell it.
+    pub is_resolved: Option<bool>,
+    /// The comments, oldest first.
+    pub comments: Vec<ThreadComment>,
+}
+
+/// A comment of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadComment {
+    /// The ID.
+    pub id: String,
+    /// The author.
+    pub author: HostUser,
+    /// The text, in Markdown.
+    pub body: String,
+    /// The page.
+    pub url: String,
+    /// `true` if the comment was changed since it was written, and the host does not show by whom, as in
+    /// [`LineComment::is_edited`].
     pub is_edited: bool,
 }
 
@@ -398,10 +441,17 @@ pub trait Discussion: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Adds the path, the line and the review to a comment, if it has them and the webhook did not say so.
+    /// Adds the position, the thread and the review to a comment, if it has them and the webhook did not say so.
     async fn placed(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
         let _ = pull;
         Ok(comment)
+    }
+
+    /// Returns the threads that contain these comments on a pull request or an issue, each once. Threads that the host
+    /// does not show, because a comment was deleted meanwhile, are missing. Drafts are left out.
+    async fn threads(&self, place: CommentPlace, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
+        let _ = (place, of);
+        Ok(Vec::new())
     }
 
     /// Returns an issue; `None` if it does not exist. On hosts without issues, there are none.

@@ -6,7 +6,7 @@ use crate::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostCo
 use crate::ids::ProjectId;
 use crate::inbox::{Content, NewEvent};
 use crate::ports::{AuditEntry, CommentKind, HostUser};
-use crate::pull::{Comment, LocalPull, NewComment, PullEnding, PullState, Resolution, Verdict, comment};
+use crate::pull::{Comment, LinePlace, LocalPull, NewComment, PullEnding, PullState, Resolution, Verdict, comment};
 use crate::time::Timestamp;
 
 /// Opens a pull request, with the next number of its repository.
@@ -109,9 +109,9 @@ pub fn comment(
                 url: comment_url(&page.url, comment.place),
                 author: author(&comment.comment),
                 body: body.clone(),
-                path: line.as_ref().map(|line| line.path.clone()),
-                line: line.as_ref().map(|line| line.line),
+                position: line.as_ref().map(LinePlace::position),
                 hunk: line.as_ref().map(|line| line.hunk.clone()),
+                thread: None,
                 review: None,
             },
         }
@@ -250,6 +250,7 @@ fn found(state: &AdminState) -> Result<&LocalPull, AdminRefusal> {
 mod tests {
     use super::*;
     use crate::ids::Sha;
+    use crate::position::Position;
     use crate::pull::{DiffSide, LinePlace};
 
     fn audit() -> AuditEntry {
@@ -345,7 +346,8 @@ mod tests {
             let HookContent::Comment { number: 1, action: CommentAction::Created, comment } = &read.content else {
                 panic!("{read:?}")
             };
-            assert_eq!((comment.kind, comment.id.as_str(), comment.line), (CommentKind::Line, "shop/1/5", Some(7)));
+            let line = comment.position.as_ref().and_then(Position::line);
+            assert_eq!((comment.kind, comment.id.as_str(), line), (CommentKind::Line, "shop/1/5", Some(7)));
             assert_eq!(comment.url, "https://j.example/projects/shop/pulls/1#c-5");
             assert_eq!((comment.author.id.as_str(), comment.author.name.as_str()), ("usr_ada", "ada"));
         }

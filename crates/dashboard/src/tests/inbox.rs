@@ -51,9 +51,9 @@ fn comment(path: &str, body: &str) -> HookEvent {
         url: format!("https://github.com/{path}/pull/7#issuecomment-1"),
         author: HostUser { id: "5".to_owned(), name: "maria".to_owned(), is_bot: false },
         body: body.to_owned(),
-        path: None,
-        line: None,
+        position: None,
         hunk: None,
+        thread: None,
         review: None,
     };
     HookEvent {

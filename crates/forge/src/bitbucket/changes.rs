@@ -9,8 +9,10 @@ use journeyman_core::ports::{CommentKind, ForgeError, HostRepository};
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use super::wire::{Commit, Content, Inline, Links, Page, PullRequest, User, shown};
+use super::position::{Inline, Parent, thread};
+use super::wire::{Commit, Content, Links, Page, PullRequest, User, shown};
 use super::{ALL_STATES, Bitbucket, at};
 use crate::feed::{Changed, Feed, pull_changed};
 use crate::http::{Answer, encoded};
@@ -48,6 +50,10 @@ struct Comment {
     updated_on: String,
     #[serde(default)]
     inline: Option<Inline>,
+    #[serde(default)]
+    parent: Option<Parent>,
+    #[serde(default)]
+    resolution: Value,
     #[serde(default, deserialize_with = "or_default")]
     deleted: bool,
     /// `true` for a draft.
@@ -131,16 +137,15 @@ impl Comment {
             false => CommentAction::Edited,
         };
         let kind = if self.inline.is_some() { CommentKind::Line } else { CommentKind::Pull };
-        let Inline { path, to, from } = self.inline.unwrap_or_default();
         let comment = HostComment {
             kind,
+            position: self.inline.and_then(Inline::position),
+            thread: Some(thread(&self.id.0, self.parent.as_ref(), &self.resolution)),
             id: self.id.0,
             version: self.updated_on,
             url: self.links.html(),
             author: self.user.into(),
             body: if self.deleted { String::new() } else { shown(&self.content.raw) },
-            path,
-            line: to.or(from),
             hunk: None,
             review: None,
         };

@@ -13,7 +13,8 @@ use journeyman_core::pull::PullState;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::wire::{Content, Inline, Named, User, shown, without_braces};
+use super::position::{Inline, Parent, thread};
+use super::wire::{Content, Named, User, shown, without_braces};
 use crate::hooks::{Envelope, parsed, pushed, required};
 use crate::json::{Id, or_default, sha};
 
@@ -99,6 +100,10 @@ struct Comment {
     updated_on: Option<String>,
     #[serde(default)]
     inline: Option<Inline>,
+    #[serde(default)]
+    parent: Option<Parent>,
+    #[serde(default)]
+    resolution: Value,
     #[serde(default)]
     links: Value,
 }
@@ -206,16 +211,15 @@ fn linked_sha(links: &Value, short: &str) -> Option<Sha> {
 impl Comment {
     fn into_comment(self) -> HostComment {
         let kind = if self.inline.is_some() { CommentKind::Line } else { CommentKind::Pull };
-        let Inline { path, to, from } = self.inline.unwrap_or_default();
         HostComment {
             kind,
+            position: self.inline.and_then(Inline::position),
+            thread: Some(thread(&self.id.0, self.parent.as_ref(), &self.resolution)),
             id: self.id.0,
             version: self.updated_on.or(self.created_on).unwrap_or_default(),
             url: self.links.pointer("/html/href").and_then(Value::as_str).unwrap_or_default().to_owned(),
             author: self.user.into(),
             body: shown(&self.content.raw),
-            path,
-            line: to.or(from),
             hunk: None,
             review: None,
         }
@@ -224,6 +228,7 @@ impl Comment {
 
 #[cfg(test)]
 mod tests {
+    use journeyman_core::position::Thread;
     use serde_json::json;
 
     use super::*;
@@ -313,9 +318,9 @@ mod tests {
             url: "https://bitbucket.org/acme/shop/pull-requests/1/_/diff#comment-311512047".to_owned(),
             author,
             body: "test comment".to_owned(),
-            path: None,
-            line: None,
+            position: None,
             hunk: None,
+            thread: None,
             review: None,
         };
         let action = CommentAction::Created;
@@ -336,18 +341,19 @@ mod tests {
 
     #[test]
     fn a_comment_on_a_line_has_its_place() {
-        for (inline, line) in [
-            (json!({"path": "path/to/file", "from": null, "to": 10}), Some(10)),
-            (json!({"path": "path/to/file", "from": 9, "to": null}), Some(9)),
-            (json!({"path": "path/to/file", "from": 9, "to": 10, "start_to": 8}), Some(10)),
-            (json!({"path": "path/to/file", "from": null, "to": null}), None),
+        for (inline, expected) in [
+            (json!({"path": "path/to/file", "from": null, "to": 10}), "`path/to/file`, line 10"),
+            (json!({"path": "path/to/file", "from": 9, "to": null}), "`path/to/file`, line 9 of the old version"),
+            (json!({"path": "path/to/file", "from": 9, "to": 10, "start_to": 8}), "`path/to/file`, lines 8–10"),
+            (json!({"path": "path/to/file", "from": null, "to": null}), "`path/to/file`, the whole file"),
         ] {
             let mut comment = comment("a");
             comment["parent"] = json!({"id": 311_512_000});
             comment["inline"] = inline.clone();
             let (_, comment) = read_comment("pullrequest:comment_created", &comment);
-            let place = (comment.kind, comment.path.as_deref(), comment.line);
-            assert_eq!(place, (CommentKind::Line, Some("path/to/file"), line), "{inline}");
+            let found = (comment.kind, comment.position.unwrap().to_string());
+            assert_eq!(found, (CommentKind::Line, expected.to_owned()), "{inline}");
+            assert_eq!(comment.thread, Some(Thread::answering("311512000".to_owned())));
         }
     }
 

@@ -2,14 +2,15 @@
 
 use http::HeaderMap;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{Check, CheckState, HostUser, Permission};
+use journeyman_core::ports::{Check, CheckState, HostUser, Permission, ThreadComment};
 use journeyman_core::pull::{HostPull, PullState};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::position::Parent;
 use crate::hosted::Written;
 use crate::http::Answer;
-use crate::json::or_default;
+use crate::json::{Id, or_default};
 
 /// The beginning of our markers, which are HTML comments.
 pub(super) const MARKER: &str = "<!-- journeyman:";
@@ -320,6 +321,8 @@ pub(super) fn reviewer_faults(answer: &Answer) -> Vec<String> {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Comment {
+    #[serde(default)]
+    pub(super) id: Id,
     #[serde(default, deserialize_with = "or_default")]
     content: Content,
     #[serde(default, deserialize_with = "or_default")]
@@ -327,6 +330,15 @@ pub(super) struct Comment {
     /// Deleted comments stay in the list.
     #[serde(default, deserialize_with = "or_default")]
     pub(super) deleted: bool,
+    /// `true` for a draft.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) pending: bool,
+    /// The comment that this one answers.
+    #[serde(default)]
+    pub(super) parent: Option<Parent>,
+    /// Present if the comment is the first of a resolved thread.
+    #[serde(default)]
+    pub(super) resolution: Value,
     #[serde(default, deserialize_with = "or_default")]
     links: Links,
 }
@@ -338,21 +350,21 @@ pub(super) struct Content {
     pub(super) raw: String,
 }
 
-/// The place of a comment on a line. A comment on a whole file has no line.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Inline {
-    pub(super) path: Option<String>,
-    /// The line in the new version of the file.
-    pub(super) to: Option<u64>,
-    /// The line in the old version of the file.
-    pub(super) from: Option<u64>,
-}
-
 impl Comment {
     /// Returns the page of the comment.
     pub(super) fn into_url(self) -> String {
         self.links.html.href
+    }
+
+    /// Converts the comment as part of a thread.
+    pub(super) fn into_threaded(self) -> ThreadComment {
+        ThreadComment {
+            id: self.id.0,
+            author: self.user.into(),
+            body: shown(&self.content.raw),
+            url: self.links.html(),
+            is_edited: false,
+        }
     }
 
     /// Converts the comment.

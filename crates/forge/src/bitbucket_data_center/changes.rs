@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment};
 use journeyman_core::poll::{PollQuery, Polled, WatchedPull};
 use journeyman_core::ports::{CommentKind, ForgeError, HostRepository};
+use journeyman_core::position::Thread;
 use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::wire::{Anchor, Page, PullRequest, User, with_visible_comments};
+use super::position::Anchor;
+use super::wire::{Page, PullRequest, User, with_visible_comments};
 use super::{BitbucketDataCenter, Location};
 use crate::feed::{Feed, pull_changed};
 use crate::http::{Answer, Authorization};
@@ -63,9 +65,18 @@ struct Comment {
     /// `PENDING` for a draft.
     #[serde(default, deserialize_with = "or_default")]
     state: String,
+    /// Whether the thread is resolved; only the first comment has it.
+    #[serde(default)]
+    thread_resolved: Option<bool>,
     /// The replies, each with the replies to it.
     #[serde(default, deserialize_with = "or_default")]
     comments: Vec<Self>,
+}
+
+/// A comment with its thread.
+struct Threaded {
+    comment: Comment,
+    thread: Thread,
 }
 
 /// Reads a list. `path` has a query.
@@ -138,12 +149,12 @@ async fn comments(
     let mut found = BTreeMap::new();
     for Activity { comment, comment_anchor } in activities {
         let anchor = comment_anchor.unwrap_or_default();
-        let thread = comment.map(Comment::into_thread).unwrap_or_default();
-        for comment in thread.into_iter().filter(|comment| comment.state != "PENDING") {
+        let comments = comment.map(Comment::into_thread).unwrap_or_default();
+        for Threaded { comment, thread } in comments.into_iter().filter(|one| one.comment.state != "PENDING") {
             let at = comment.updated_at();
             if at >= feed.since {
                 let id = comment.id.0.clone();
-                found.insert((at, id), feed.event(None, comment.into_content(number, page, &anchor)));
+                found.insert((at, id), feed.event(None, comment.into_content(number, page, &anchor, thread)));
             }
         }
     }
@@ -151,10 +162,22 @@ async fn comments(
 }
 
 impl Comment {
-    /// Returns the comment and all replies.
-    fn into_thread(mut self) -> Vec<Self> {
+    /// Returns the comment, which is the first of its thread, and all replies.
+    fn into_thread(self) -> Vec<Threaded> {
+        let (mut found, is_resolved) = (Vec::new(), self.thread_resolved);
+        let thread = Thread { is_resolved, ..Thread::begun_by(&self.id.0) };
+        self.collect(thread, &mut found);
+        found
+    }
+
+    /// Adds the comment and all replies.
+    fn collect(mut self, thread: Thread, found: &mut Vec<Threaded>) {
         let replies = std::mem::take(&mut self.comments);
-        std::iter::once(self).chain(replies.into_iter().flat_map(Self::into_thread)).collect()
+        let of_reply = Thread { parent: Some(self.id.0.clone()), ..thread.clone() };
+        found.push(Threaded { comment: self, thread });
+        for reply in replies {
+            reply.collect(of_reply.clone(), found);
+        }
     }
 
     /// Returns the time of the last change, which is in milliseconds or a text.
@@ -164,7 +187,7 @@ impl Comment {
         millis.or_else(text).unwrap_or_default()
     }
 
-    fn into_content(self, number: u64, page: &str, anchor: &Anchor) -> HookContent {
+    fn into_content(self, number: u64, page: &str, anchor: &Anchor, thread: Thread) -> HookContent {
         let action = if self.version == 0 { CommentAction::Created } else { CommentAction::Edited };
         let comment = HostComment {
             // As in webhooks, which do not say which comments are on lines.
@@ -174,9 +197,9 @@ impl Comment {
             id: self.id.0,
             author: self.author.into(),
             body: with_visible_comments(&self.text),
-            path: anchor.path(),
-            line: anchor.line(),
+            position: anchor.position(),
             hunk: None,
+            thread: Some(thread),
             review: None,
         };
         HookContent::Comment { number, action, comment }

@@ -5,13 +5,15 @@
 
 use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostComment};
 use journeyman_core::ports::{CommentKind, HookRefusal, HostUser, RawHook};
+use journeyman_core::position::Thread;
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::PullState;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::owner_page;
-use super::wire::{Anchor, User, with_visible_comments};
+use super::position::Anchor;
+use super::wire::{User, with_visible_comments};
 use crate::hooks::{Envelope, parsed, pushed, required};
 use crate::http::encoded;
 use crate::json::{Id, or_default, sha};
@@ -39,6 +41,8 @@ struct Body {
     new: Value,
     pull_request: Option<Pull>,
     comment: Option<Comment>,
+    /// The comment that a reply answers.
+    comment_parent_id: Option<Id>,
     /// The refs of a push.
     changes: Value,
     /// The text before the comment was edited.
@@ -104,6 +108,9 @@ struct Comment {
     text: String,
     #[serde(default, deserialize_with = "or_default")]
     author: User,
+    /// Whether the thread is resolved. Missing before version 8.9.
+    #[serde(default)]
+    thread_resolved: Option<bool>,
     /// The place of a comment on a line. No known version sends it.
     #[serde(default)]
     anchor: Option<Anchor>,
@@ -170,7 +177,7 @@ impl Body {
         if action == CommentAction::Edited && self.previous_comment.as_str() == Some(comment.text.as_str()) {
             return Ok(HookContent::Other);
         }
-        let mut comment = comment.into_comment(&pull);
+        let mut comment = comment.into_comment(&pull, self.comment_parent_id);
         // The host still sends the text of a deleted comment.
         if action == CommentAction::Deleted {
             comment.body.clear();
@@ -223,8 +230,9 @@ impl Pull {
 }
 
 impl Comment {
-    fn into_comment(self, pull: &Pull) -> HostComment {
-        let anchor = self.anchor.unwrap_or_default();
+    fn into_comment(self, pull: &Pull, parent: Option<Id>) -> HostComment {
+        let parent = parent.map(|parent| parent.0).filter(|parent| !parent.is_empty());
+        let thread = parent.map_or_else(|| Thread::begun_by(&self.id.0), Thread::answering);
         HostComment {
             // All comments share their IDs, and the webhook does not say which ones are on lines.
             kind: CommentKind::Pull,
@@ -233,9 +241,9 @@ impl Comment {
             id: self.id.0,
             author: self.author.into(),
             body: with_visible_comments(&self.text),
-            path: anchor.path(),
-            line: anchor.line(),
+            position: self.anchor.unwrap_or_default().position(),
             hunk: None,
+            thread: Some(Thread { is_resolved: self.thread_resolved, ..thread }),
             review: None,
         }
     }

@@ -1,11 +1,14 @@
 //! The requests that make up the operations of [`Api`](crate::hosted::Api).
 
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
 use http::{Method, StatusCode};
-use journeyman_core::ports::{ForgeError, HostUser};
+use journeyman_core::ports::{ForgeError, HostUser, InThread};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::wire::{Branch, Comment, Listed, Page, PullRequest, Repository, User, exception};
+use super::wire::{Activity, Branch, Comment, Listed, Page, PullRequest, Repository, User, exception};
 use super::{API, ATTEMPTS, BitbucketDataCenter, Edit, Location, PAGES, USER_ID, USER_NAME, owner_page};
 use crate::http::{Answer, Authorization, encoded};
 
@@ -82,6 +85,32 @@ impl BitbucketDataCenter {
             }
         }
         Ok(all)
+    }
+
+    /// Returns the activities that have the threads of these comments, each thread once. The reply to a comment may have an
+    /// activity of its own, without the thread.
+    pub(super) async fn activities_of(
+        &self,
+        location: &Location,
+        pull: u64,
+        of: &[InThread],
+    ) -> Result<Vec<Activity>, ForgeError> {
+        let path = format!("{}/{pull}/activities?limit=100", location.pulls());
+        let is_of = |activity: &Activity, one: &InThread| {
+            let Some(root) = &activity.comment else { return false };
+            if one.thread.parent.is_some() { root.id.0 != one.id && root.has(&one.id) } else { root.id.0 == one.id }
+        };
+        let missing = Mutex::new(of.iter().collect::<Vec<&InThread>>());
+        let enough = |page: &[Activity]| {
+            let mut missing = missing.lock().unwrap_or_else(PoisonError::into_inner);
+            missing.retain(|one| !page.iter().any(|activity| is_of(activity, one)));
+            missing.is_empty()
+        };
+        let mut found: Vec<Activity> = self.list(&path, enough).await?;
+        let mut known = HashSet::new();
+        found.retain(|activity| of.iter().any(|one| is_of(activity, one)));
+        found.retain(|activity| activity.comment.as_ref().is_some_and(|root| known.insert(root.id.0.clone())));
+        Ok(found)
     }
 
     /// Returns the answer to a change of a repository if it is a success, otherwise its error. Nothing of an archived

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use journeyman_net::{Client, Policy, Settings};
 use journeyman_testkit::World;
-use journeyman_testkit::code_host::{CodeHostServer, Place, Product, Review, ReviewComment, State};
+use journeyman_testkit::code_host::{CodeHostServer, CommentReply, Place, Product, Review, ReviewComment, State};
 
 use super::*;
 use crate::http::Throttle;
@@ -100,7 +100,16 @@ async fn the_line_of_a_comment_is_read_if_the_webhook_does_not_say_it() {
     let line = ReviewComment { id: 31, body: "b".into(), path: "a.rs".into(), line: 7, reactions: Vec::new() };
     let review = Review { id: 9, pull: number, author, body: String::new(), comments: vec![line] };
     server.state().by_path(PATH).unwrap().reviews.push(review);
-    for (id, path, line) in [(31, Some("a.rs"), Some(7)), (plain, None, None), (4711, None, None)] {
+    let reply = CommentReply { id: 41, to: 31, author, body: "c".into() };
+    server.state().by_path(PATH).unwrap().replies.push(reply);
+    let answering = || Some(Thread::answering("31".to_owned()));
+    for (id, thread, expected) in [
+        (31, None, Some("`a.rs`, line 7")),
+        (41, answering(), Some("`a.rs`, line 7")),
+        (plain, None, None),
+        (4711, None, None),
+        (4711, answering(), None),
+    ] {
         let comment = HostComment {
             kind: CommentKind::Pull,
             id: id.to_string(),
@@ -108,13 +117,15 @@ async fn the_line_of_a_comment_is_read_if_the_webhook_does_not_say_it() {
             url: String::new(),
             author: HostUser { id: author.to_string(), name: "ada".to_owned(), is_bot: false },
             body: "@journeyman rename it".to_owned(),
-            path: None,
-            line: None,
+            position: None,
             hunk: None,
+            thread,
             review: None,
         };
         let found = client.placed(&repository, number, comment).await.unwrap();
-        assert_eq!((found.path.as_deref(), found.line), (path, line), "{id}");
+        assert_eq!(found.position.map(|position| position.to_string()).as_deref(), expected, "{id}");
+        let root = found.thread.and_then(|thread| thread.id);
+        assert_eq!(root.as_deref(), if expected.is_some() { Some("31") } else { root.as_deref() }, "{id}");
     }
 }
 

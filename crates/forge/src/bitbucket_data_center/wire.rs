@@ -3,8 +3,8 @@
 use journeyman_core::ports::{Check, CheckState, HostUser};
 use journeyman_core::pull::{HostPull, PullState};
 use serde::Deserialize;
-use serde_json::Value;
 
+use super::position::Anchor;
 use crate::http::Answer;
 use crate::json::{Id, or_default, sha};
 
@@ -180,12 +180,19 @@ pub(super) struct Activity {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Comment {
     pub(super) id: Id,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) text: String,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) author: User,
+    /// `PENDING` for a draft.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) state: String,
+    /// Whether the thread is resolved; only the first comment has it. Missing before version 8.9.
+    #[serde(default)]
+    pub(super) thread_resolved: Option<bool>,
     /// The replies, each with the replies to it.
     #[serde(default, deserialize_with = "or_default")]
     comments: Vec<Self>,
@@ -201,28 +208,6 @@ impl Comment {
     pub(super) fn into_thread(mut self) -> Vec<Self> {
         let replies = std::mem::take(&mut self.comments);
         std::iter::once(self).chain(replies.into_iter().flat_map(Self::into_thread)).collect()
-    }
-}
-
-/// The place of a comment on a line.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Anchor {
-    /// A text, or an object with the parts of the path and the whole.
-    path: Value,
-    /// The line; missing for a comment on a whole file.
-    line: Value,
-}
-
-impl Anchor {
-    /// Returns the path of the file.
-    pub(super) fn path(&self) -> Option<String> {
-        self.path.as_str().or_else(|| self.path["toString"].as_str()).map(str::to_owned)
-    }
-
-    /// Returns the line.
-    pub(super) fn line(&self) -> Option<u64> {
-        self.line.as_u64().filter(|line| *line > 0)
     }
 }
 

@@ -174,9 +174,9 @@ impl Comment {
             url: self.html_url,
             author: self.user.into(),
             body: self.body,
-            path: None,
-            line: None,
+            position: None,
             hunk: None,
+            thread: None,
             review: None,
         };
         Some(HookContent::Comment { number, action, comment })

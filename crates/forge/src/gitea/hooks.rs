@@ -191,9 +191,9 @@ fn comment(event: &str, body: &Value) -> Result<HookContent, String> {
         url: comment.html_url,
         author: comment.user.into(),
         body: comment.body,
-        path: None,
-        line: None,
+        position: None,
         hunk: None,
+        thread: None,
         review: None,
     };
     Ok(HookContent::Comment { number: issue.number, action, comment })

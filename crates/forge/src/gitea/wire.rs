@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use journeyman_core::hook::HostReview;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{Check, CheckState, HostUser, LineComment};
-use journeyman_core::pull::{HostPull, PullState};
+use journeyman_core::ports::{Check, CheckState, HostThread, HostUser, LineComment, ThreadComment};
+use journeyman_core::position::{Position, Thread};
+use journeyman_core::pull::{DiffSide, HostPull, PullState};
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -306,6 +307,12 @@ pub(super) struct ReviewComment {
     /// The line in the old version; 0 for other lines.
     #[serde(default)]
     original_position: u64,
+    /// The commit that has written the line.
+    #[serde(default, deserialize_with = "or_default")]
+    commit_id: String,
+    /// The user who has marked the thread as resolved.
+    #[serde(default, deserialize_with = "or_default")]
+    resolver: User,
     #[serde(default)]
     diff_hunk: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
@@ -318,27 +325,82 @@ pub(super) struct ReviewComment {
 }
 
 impl ReviewComment {
-    fn line(&self) -> Option<u64> {
-        [self.position, self.original_position].into_iter().find(|line| *line > 0)
+    /// Returns the line and the version of the file that it is numbered in.
+    fn line(&self) -> Option<(u64, DiffSide)> {
+        let lines = [(self.position, DiffSide::New), (self.original_position, DiffSide::Old)];
+        lines.into_iter().find(|(line, _)| *line > 0)
+    }
+
+    /// Returns the ID.
+    pub(super) fn id(&self) -> &str {
+        &self.id.0
     }
 
     /// Returns what orders comments as the diff does.
     pub(super) fn place(&self) -> (String, Option<u64>, u64) {
-        (self.path.clone(), self.line(), self.id.0.parse().unwrap_or_default())
+        (self.path.clone(), self.line().map(|(line, _)| line), self.number())
     }
 
-    pub(super) fn into_line(self) -> LineComment {
-        // A push that outdates the line changes the time too.
-        let is_edited = self.created_at != self.updated_at;
+    fn number(&self) -> u64 {
+        self.id.0.parse().unwrap_or_default()
+    }
+
+    /// Returns whether two comments of a review are in the same thread: they are on the same line.
+    fn is_with(&self, other: &Self) -> bool {
+        (&self.path, self.line()) == (&other.path, other.line())
+    }
+
+    /// Returns the thread of a comment; `all` are those of its review. The host has no IDs of threads, so it is that of the
+    /// first comment.
+    pub(super) fn thread(&self, all: &[Self]) -> Thread {
+        let same = all.iter().filter(|other| self.is_with(other));
+        let first = same.clone().min_by_key(|other| other.number()).map_or(self.id(), Self::id).to_owned();
+        let parent = (first != self.id.0).then(|| first.clone());
+        // The host marks one of the comments.
+        let is_resolved = same.clone().any(|other| !other.resolver.id.0.is_empty());
+        Thread { id: Some(first), parent, is_resolved: Some(is_resolved) }
+    }
+
+    /// Returns the threads of the comments of a review, each with the comments oldest first.
+    pub(super) fn into_threads(mut all: Vec<Self>) -> Vec<HostThread> {
+        all.sort_by_key(Self::number);
+        let threads: Vec<Thread> = all.iter().map(|comment| comment.thread(&all)).collect();
+        let mut found: Vec<HostThread> = Vec::new();
+        for (thread, comment) in threads.into_iter().zip(all) {
+            let (id, is_resolved) = (thread.id.unwrap_or_default(), thread.is_resolved);
+            let comment = ThreadComment {
+                is_edited: comment.created_at != comment.updated_at,
+                id: comment.id.0,
+                author: comment.user.into(),
+                body: comment.body,
+                url: comment.html_url,
+            };
+            match found.iter_mut().find(|known| known.id == id) {
+                Some(known) => known.comments.push(comment),
+                None => found.push(HostThread { id, is_resolved, comments: vec![comment] }),
+            }
+        }
+        found
+    }
+
+    /// Converts the comment, which is in a thread.
+    pub(super) fn into_line(self, thread: Thread) -> LineComment {
+        let path = self.path.clone();
+        let position = match self.line() {
+            Some(line) => Position::between(path, None, line),
+            None => Position::somewhere_in(path),
+        };
         LineComment {
-            line: self.line(),
             id: self.id.0,
-            version: self.updated_at,
+            version: self.updated_at.clone(),
             body: self.body,
             url: self.html_url,
-            path: self.path,
+            // The host does not tell whether the line was changed: the commit is the one that has written it.
+            position: Position { commit: sha(&self.commit_id), ..position },
             hunk: self.diff_hunk.filter(|hunk| !hunk.is_empty()),
-            is_edited,
+            thread: Some(thread),
+            // A push that outdates the line changes the time too.
+            is_edited: self.created_at != self.updated_at,
         }
     }
 }

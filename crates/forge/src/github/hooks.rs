@@ -9,6 +9,7 @@ use journeyman_core::pull::PullState;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::position::Located;
 use super::wire::User;
 use crate::hooks::{Envelope, parsed, pushed, required};
 use crate::json::{Id, or_default, sha};
@@ -74,12 +75,8 @@ struct Comment {
     user: User,
     #[serde(default, deserialize_with = "or_default")]
     updated_at: String,
-    #[serde(default)]
-    path: Option<String>,
-    #[serde(default)]
-    line: Option<u64>,
-    #[serde(default)]
-    original_line: Option<u64>,
+    #[serde(flatten)]
+    located: Located,
     #[serde(default)]
     diff_hunk: Option<String>,
     #[serde(default)]
@@ -214,13 +211,13 @@ impl Comment {
     fn into_comment(self, kind: CommentKind) -> HostComment {
         HostComment {
             kind,
+            position: self.located.position(),
+            thread: self.located.thread(&self.id.0),
             id: self.id.0,
             version: self.updated_at,
             url: self.html_url,
             author: self.user.into(),
             body: self.body,
-            path: self.path,
-            line: self.line.or(self.original_line),
             hunk: self.diff_hunk,
             review: self.pull_request_review_id.map(|id| id.0).filter(|id| !id.is_empty()),
         }

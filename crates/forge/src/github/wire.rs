@@ -1,10 +1,12 @@
 //! The answers of GitHub, as far as the service needs them.
 
 use journeyman_core::hook::HostReview;
-use journeyman_core::ports::{Check, CheckState, LineComment};
+use journeyman_core::ports::{Check, CheckState, LineComment, ThreadComment};
 use journeyman_core::pull::{HostPull, PullState};
 use serde::Deserialize;
+use serde_json::Value;
 
+use super::position::Located;
 pub(super) use crate::json::User;
 use crate::json::{Id, or_default, sha};
 
@@ -103,32 +105,45 @@ pub(super) struct ReviewComment {
     id: Id,
     #[serde(default)]
     pub(super) pull_request_review_id: Id,
-    path: String,
-    #[serde(default)]
-    line: Option<u64>,
-    #[serde(default)]
-    original_line: Option<u64>,
+    #[serde(flatten)]
+    located: Located,
     #[serde(default)]
     diff_hunk: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     body: String,
+    #[serde(default, deserialize_with = "or_default")]
+    user: User,
     #[serde(default)]
     updated_at: String,
     html_url: String,
 }
 
 impl ReviewComment {
-    pub(super) fn into_line(self) -> LineComment {
-        LineComment {
+    /// Returns the comment; `None` if it is on no file.
+    pub(super) fn into_line(self) -> Option<LineComment> {
+        Some(LineComment {
+            position: self.located.position()?,
+            thread: self.located.thread(&self.id.0),
             id: self.id.0,
             version: self.updated_at,
             body: self.body,
             url: self.html_url,
-            path: self.path,
-            line: self.line.or(self.original_line),
             hunk: self.diff_hunk,
             is_edited: false,
-        }
+        })
+    }
+
+    /// Returns the comment with the ID of the first comment of its thread.
+    pub(super) fn into_threaded(self) -> (String, ThreadComment) {
+        let thread = self.located.thread(&self.id.0).and_then(|thread| thread.id);
+        let comment = ThreadComment {
+            id: self.id.0,
+            author: self.user.into(),
+            body: self.body,
+            url: self.html_url,
+            is_edited: false,
+        };
+        (thread.unwrap_or_else(|| comment.id.clone()), comment)
     }
 }
 
@@ -276,9 +291,56 @@ impl Status {
     }
 }
 
+/// The answer to a query for the threads of a pull request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ThreadPage {
+    pub(super) nodes: Vec<ReviewThread>,
+    pub(super) page_info: PageInfo,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct PageInfo {
+    pub(super) has_next_page: bool,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) end_cursor: String,
+}
+
+/// A thread of comments on lines, as the GraphQL interface describes it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ReviewThread {
+    pub(super) id: String,
+    pub(super) is_resolved: bool,
+    comments: Nodes,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Nodes {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Node {
+    #[serde(default)]
+    full_database_id: Id,
+}
+
+impl ReviewThread {
+    /// Returns the ID of the first comment.
+    pub(super) fn first(&self) -> Option<&str> {
+        self.comments.nodes.first().map(|node| node.full_database_id.0.as_str())
+    }
+}
+
 /// An answer of the GraphQL interface.
 #[derive(Debug, Deserialize)]
 pub(super) struct Graph {
+    #[serde(default)]
+    pub(super) data: Value,
     #[serde(default)]
     pub(super) errors: Vec<GraphError>,
 }

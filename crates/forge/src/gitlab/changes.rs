@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue};
+use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{CommentKind, ForgeError, HostRepository};
 use serde::Deserialize;
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use super::Gitlab;
 use super::hooks::host_user;
+use super::position::{Located, thread};
 use super::wire::{MergeRequest, User};
 use crate::feed::{Changed, Feed, is_since, pull_changed};
 use crate::http::encoded;
@@ -92,8 +94,12 @@ struct Note {
     /// The same in older versions.
     #[serde(default, deserialize_with = "or_default")]
     confidential: bool,
-    #[serde(default)]
-    position: Value,
+    #[serde(default, deserialize_with = "or_default")]
+    position: Located,
+    #[serde(default, deserialize_with = "or_default")]
+    resolvable: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    resolved: bool,
 }
 
 /// A label that was added to an issue, or removed.
@@ -123,9 +129,10 @@ pub(super) async fn poll(
     for entry in feed.changes::<Entry>(&list, &mut position).await?.unwrap_or_default() {
         let Some(watched) = query.pull(entry.found.iid) else { continue };
         let found = entry.found.into_pull();
+        let about = About { number: watched.number, url: found.url, is_issue: false, head: found.head_sha.clone() };
         events.extend(pull_changed(watched, found.state, found.head_sha).map(|content| feed.event(None, content)));
         let path = format!("{base}/merge_requests/{}", watched.number);
-        events.extend(notes(&feed, &path, watched.number, &found.url, false).await?);
+        events.extend(notes(&feed, &path, &about).await?);
     }
     if let Some(label) = &query.issue_label {
         let list = format!("{base}/issues?{order}&updated_after={}", feed.since_parameter());
@@ -140,47 +147,50 @@ pub(super) async fn poll(
     feed.end(events, position)
 }
 
-/// Returns the new and edited comments on a merge request or an issue.
-async fn notes(
-    feed: &Feed<'_>,
-    path: &str,
+/// What notes are on: a merge request or an issue.
+struct About {
     number: u64,
-    url: &str,
+    /// The page.
+    url: String,
     is_issue: bool,
-) -> Result<Vec<HookEvent>, ForgeError> {
+    /// The newest commit of a merge request.
+    head: Option<Sha>,
+}
+
+/// Returns the new and edited comments on a merge request or an issue.
+async fn notes(feed: &Feed<'_>, path: &str, about: &About) -> Result<Vec<HookEvent>, ForgeError> {
     let list = format!("{path}/notes?order_by=updated_at&sort=desc&per_page=100");
     let is_older = |page: &[Note]| page.iter().any(|note| !is_since(&note.updated_at, feed.since));
     let (mut found, _) = feed.list::<Note>(list, is_older).await?;
     // The answer to an internal note would be public.
     found.retain(|note| !note.system && !note.internal && !note.confidential && is_since(&note.updated_at, feed.since));
     found.reverse();
-    Ok(found.into_iter().map(|note| feed.event(None, note.into_content(number, url, is_issue))).collect())
+    Ok(found.into_iter().map(|note| feed.event(None, note.into_content(about))).collect())
 }
 
 impl Note {
-    fn into_content(self, number: u64, url: &str, is_issue: bool) -> HookContent {
+    fn into_content(self, about: &About) -> HookContent {
         let (created, updated) = (version(&self.created_at), version(&self.updated_at));
         let action = if created == updated { CommentAction::Created } else { CommentAction::Edited };
-        let is_line = self.kind == "DiffNote" && !is_issue;
-        let text = |name: &str| self.position[name].as_str().filter(|_| is_line).map(str::to_owned);
-        let line = |name: &str| self.position[name].as_u64().filter(|_| is_line);
+        let is_line = self.kind == "DiffNote" && !about.is_issue;
         let comment = HostComment {
-            kind: match (is_issue, is_line) {
+            kind: match (about.is_issue, is_line) {
                 (true, _) => CommentKind::Issue,
                 (false, true) => CommentKind::Line,
                 (false, false) => CommentKind::Pull,
             },
             version: updated,
-            url: format!("{url}#note_{}", self.id.0),
-            path: text("new_path").or_else(|| text("old_path")),
-            line: line("new_line").or_else(|| line("old_line")),
+            url: format!("{}#note_{}", about.url, self.id.0),
+            position: self.position.position(about.head.as_ref()).filter(|_| is_line),
+            // The list does not tell the discussion.
+            thread: thread(&self.kind, None, self.resolvable.then_some(self.resolved)),
             id: self.id.0,
             author: host_user(self.author),
             body: self.body,
             hunk: None,
             review: None,
         };
-        HookContent::Comment { number, action, comment }
+        HookContent::Comment { number: about.number, action, comment }
     }
 }
 
@@ -214,7 +224,7 @@ async fn changed_issue(feed: &Feed<'_>, base: &str, found: Issue, label: &str) -
             change.action == "add" && name.eq_ignore_ascii_case(label) && is_since(&change.created_at, feed.since)
         };
         labeled_by = changes.into_iter().rev().find(is_it).map(|change| host_user(change.user));
-        comments = notes(feed, &path, number, &url, true).await?;
+        comments = notes(feed, &path, &About { number, url, is_issue: true, head: None }).await?;
     }
     Ok(feed.issue(issue, is_new, label, labeled_by).into_iter().chain(comments).collect())
 }

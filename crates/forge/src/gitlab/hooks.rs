@@ -6,6 +6,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use journeyman_core::hook::{
     CommentAction, EventRepository, HookContent, HookEvent, HostComment, HostIssue, IssueAction,
 };
+use journeyman_core::ids::Sha;
 use journeyman_core::ports::{CommentKind, HookRefusal, HostUser, RawHook};
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::PullState;
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::Sha256;
 
+use super::position::{Located, thread};
 use super::wire::User;
 use crate::hooks::{Envelope, is_equal, parsed, pushed, required};
 use crate::json::{Id, or_default, sha, version};
@@ -99,18 +101,15 @@ struct Note {
     #[serde(default)]
     action: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
-    position: Position,
+    position: Located,
     #[serde(default)]
     st_diff: Value,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Position {
-    new_path: Option<String>,
-    old_path: Option<String>,
-    new_line: Option<u64>,
-    old_line: Option<u64>,
+    /// The ID of the discussion.
+    #[serde(default)]
+    discussion_id: Option<String>,
+    /// The time at which the note was marked as resolved.
+    #[serde(default)]
+    resolved_at: Value,
 }
 
 #[derive(Debug, Deserialize)]
@@ -238,23 +237,25 @@ fn comment(body: &Value, sender: Option<HostUser>) -> Result<HookContent, String
         "Issue" => (CommentKind::Issue, "issue"),
         _ => return Ok(HookContent::Other),
     };
+    let head = body["merge_request"]["last_commit"]["id"].as_str().and_then(sha);
     let number = body[place]["iid"].as_u64().ok_or_else(|| format!("the body has no {place} with a number"))?;
-    Ok(HookContent::Comment { number, action, comment: note.into_comment(kind, sender) })
+    Ok(HookContent::Comment { number, action, comment: note.into_comment(kind, sender, head.as_ref()) })
 }
 
 impl Note {
-    fn into_comment(self, kind: CommentKind, sender: Option<HostUser>) -> HostComment {
-        let position = if kind == CommentKind::Line { self.position } else { Position::default() };
-        let hunk = self.st_diff["diff"].as_str().filter(|_| kind == CommentKind::Line);
+    /// Converts the note. `head` is the newest commit of its merge request.
+    fn into_comment(self, kind: CommentKind, sender: Option<HostUser>, head: Option<&Sha>) -> HostComment {
+        let is_line = kind == CommentKind::Line;
+        let hunk = self.st_diff["diff"].as_str().filter(|_| is_line);
         HostComment {
             kind,
+            position: self.position.position(head).filter(|_| is_line),
+            thread: thread(&self.kind, self.discussion_id, Some(!self.resolved_at.is_null())),
             id: self.id.0,
             version: version(if self.updated_at.is_empty() { &self.created_at } else { &self.updated_at }),
             url: self.url,
             author: author(self.author_id, sender),
             body: self.note,
-            path: position.new_path.or(position.old_path),
-            line: position.new_line.or(position.old_line),
             hunk: hunk.map(str::to_owned),
             review: None,
         }

@@ -145,6 +145,14 @@ impl Noteable {
     }
 }
 
+/// A thread of notes.
+#[derive(Debug, Deserialize)]
+pub(super) struct Discussion {
+    pub(super) id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) notes: Vec<Note>,
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct Note {
     pub(super) id: Id,
@@ -155,9 +163,24 @@ pub(super) struct Note {
     /// `true` if GitLab wrote it about a change.
     #[serde(default, deserialize_with = "or_default")]
     pub(super) system: bool,
+    /// `true` if only members of the project see it.
+    #[serde(default, deserialize_with = "or_default")]
+    internal: bool,
+    /// The same in older versions.
+    #[serde(default, deserialize_with = "or_default")]
+    confidential: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) resolvable: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) resolved: bool,
 }
 
 impl Note {
+    /// Returns whether a person wrote the note for all who see what it is on.
+    pub(super) const fn is_public(&self) -> bool {
+        !self.system && !self.internal && !self.confidential
+    }
+
     /// Returns whether GitLab wrote the note because the title or the text of an issue was changed. A change of the text
     /// that also marks a task has only the note about the task. GitLab writes these notes in English.
     pub(super) fn is_edit(&self) -> bool {

@@ -30,9 +30,10 @@ impl LocalRepository {
             version: comment.comment.at.as_micros().to_string(),
             body: comment.comment.body,
             url: comment_url(&self.host.url(&self.project, pull), comment.place),
-            path: line.path,
-            line: Some(line.line),
+            position: line.position(),
             hunk: Some(line.hunk),
+            // The pages show threads, but do not let people answer in them.
+            thread: None,
             is_edited: false,
         })
     }

@@ -3,11 +3,14 @@
 use journeyman_core::hook::{HostComment, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::{
-    CheckState, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, ForgeError, HostUser, Permission,
-    Reaction, StatusState,
+    CheckState, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, ForgeError, HostUser, InThread,
+    Permission, Reaction, StatusState,
 };
+use journeyman_core::position::Thread;
 use journeyman_core::pull::{Ensured, PullChange, PullState};
-use journeyman_testkit::code_host::{self, Check, Issue, MergedResult, Place, Product, Review, ReviewComment, State};
+use journeyman_testkit::code_host::{
+    self, Check, CommentReply, Issue, MergedResult, Place, Product, Review, ReviewComment, State,
+};
 
 use super::given::{Fixture, PATH, discussion, new_pull};
 
@@ -51,6 +54,11 @@ macro_rules! products {
             #[tokio::test]
             async fn a_comment_is_written_once() {
                 comments_once(PRODUCT).await;
+            }
+
+            #[tokio::test]
+            async fn the_threads_of_comments_are_read() {
+                reads_threads(PRODUCT).await;
             }
 
             #[tokio::test]
@@ -262,12 +270,73 @@ async fn comments_once(product: Product) {
     // GitLab and Bitbucket have no reviews with several comments.
     if matches!(product, Product::Github | Product::Gitea | Product::Forgejo) {
         let lines = discussion.review(pull.number, "9").await.unwrap();
-        let lines: Vec<_> = lines.iter().map(|line| (line.id.as_str(), line.path.as_str(), line.line)).collect();
-        assert_eq!(lines, [("31", "README.md", Some(1)), ("32", "README.md", Some(2))]);
+        let lines: Vec<_> = lines.iter().map(|line| (line.id.as_str(), line.position.to_string())).collect();
+        assert_eq!(lines, [("31", "`README.md`, line 1".to_owned()), ("32", "`README.md`, line 2".to_owned())]);
         assert_eq!(discussion.review(pull.number, "10").await.unwrap(), []);
         let reviews = discussion.reviews(pull.number).await.unwrap();
         let reviews: Vec<_> = reviews.iter().map(|review| (review.id.as_str(), review.body.as_str())).collect();
         assert_eq!(reviews, [("9", "Please.")]);
+    }
+}
+
+async fn reads_threads(product: Product) {
+    let fixture = Fixture::new(product).await;
+    let head = fixture.branch("work").await;
+    let Ensured::Opened { pull, .. } = fixture.ensure("work", &head).await.unwrap() else { panic!("not opened") };
+    let [ada, bob] = ["ada", "bob"].map(|name| fixture.server.state().add_user(name, "write"));
+    let line = |id: u64, line: u64| {
+        let (path, body) = ("README.md".to_owned(), format!("comment {id}"));
+        ReviewComment { id, body, path, line, reactions: Vec::new() }
+    };
+    let comments = vec![line(31, 1), line(32, 2), line(33, 3)];
+    let review = Review { id: 9, pull: pull.number, author: ada, body: String::new(), comments };
+    let reply = |id: u64, to: u64, author: u64| CommentReply { id, to, author, body: format!("reply {id}") };
+    // Only Data Center and Bitbucket Cloud have replies to replies.
+    let replies = [reply(41, 31, bob), reply(42, 32, bob), reply(43, 41, ada), reply(44, 32, ada)];
+    {
+        let mut state = fixture.server.state();
+        let found = state.by_path(PATH).unwrap();
+        found.reviews.push(review);
+        found.replies.extend(replies);
+        found.resolved.insert(32);
+    }
+    let forge = fixture.forge().await;
+    let discussion = discussion(&*forge);
+    let ask = |id: u64, to: u64| InThread {
+        kind: CommentKind::Line,
+        id: id.to_string(),
+        thread: if product == Product::Gitlab { Thread::default() } else { Thread::answering(to.to_string()) },
+        review: Some("9".to_owned()),
+    };
+    let place = CommentPlace::Pull(pull.number);
+    let threads = discussion.threads(place, &[ask(43, 41), ask(44, 32), ask(4711, 31)]).await.unwrap();
+    let found: Vec<_> = threads
+        .iter()
+        .map(|thread| {
+            let comments = thread.comments.iter();
+            let comments: Vec<_> =
+                comments.map(|comment| format!("{}: {}", comment.author.name, comment.body)).collect();
+            assert!(thread.comments.iter().all(|comment| comment.url.starts_with("http")), "{product:?} {thread:?}");
+            (comments.join(", "), thread.is_resolved)
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("ada: comment 31, bob: reply 41, ada: reply 43".to_owned(), Some(false)),
+            ("ada: comment 32, bob: reply 42, ada: reply 44".to_owned(), Some(true)),
+        ],
+        "{product:?}"
+    );
+    let first = if product == Product::Gitlab { format!("d{:039x}", 31) } else { "31".to_owned() };
+    assert_eq!(threads[0].id, first, "{product:?}");
+    assert_eq!(discussion.threads(place, &[ask(4711, 31)]).await.unwrap(), [], "{product:?}");
+    // GitLab's webhooks name the discussion, of which there may be none by now.
+    if product == Product::Gitlab {
+        let known = |id: String| Thread { id: Some(id), ..Thread::default() };
+        let of =
+            [InThread { thread: known(first), ..ask(41, 0) }, InThread { thread: known("d0".into()), ..ask(1, 0) }];
+        assert_eq!(discussion.threads(place, &of).await.unwrap(), threads[..1]);
     }
 }
 
@@ -321,12 +390,9 @@ async fn the_line_of_a_reply_is_found() {
             fixture.server.state().by_path(PATH).unwrap().reviews.push(review);
         }
         let forge = fixture.forge().await;
-        for (id, path, line) in [
-            (31, Some("README.md"), Some(31)),
-            (32, Some("README.md"), Some(32)),
-            (plain, None, None),
-            (4711, None, None),
-        ] {
+        for (id, expected) in
+            [(31, Some("`README.md`, line 31")), (32, Some("`README.md`, line 32")), (plain, None), (4711, None)]
+        {
             let comment = HostComment {
                 kind: CommentKind::Pull,
                 id: id.to_string(),
@@ -334,15 +400,17 @@ async fn the_line_of_a_reply_is_found() {
                 url: String::new(),
                 author: HostUser { id: ada.to_string(), name: "ada".to_owned(), is_bot: false },
                 body: "@journeyman rename it".to_owned(),
-                path: None,
-                line: None,
+                position: None,
                 hunk: None,
+                thread: None,
                 review: None,
             };
             let found = discussion(&*forge).placed(pull.number, comment).await.unwrap();
-            assert_eq!((found.path.as_deref(), found.line), (path, line), "{product:?} {id}");
-            let kind = if path.is_some() { CommentKind::Line } else { CommentKind::Pull };
-            assert_eq!((found.kind, found.review.is_some()), (kind, path.is_some()), "{product:?} {id}");
+            let position = found.position.map(|position| position.to_string());
+            assert_eq!(position.as_deref(), expected, "{product:?} {id}");
+            let is_line = expected.is_some();
+            let kind = if is_line { CommentKind::Line } else { CommentKind::Pull };
+            assert_eq!((found.kind, found.review.is_some()), (kind, is_line), "{product:?} {id}");
         }
     }
 }

@@ -33,9 +33,9 @@ fn comment(id: &str, version: &str) -> HookEvent {
         url: format!("https://github.com/acme/shop/pull/1#{id}"),
         author: HostUser { id: "5".to_owned(), name: "maria".to_owned(), is_bot: false },
         body: "Please.".to_owned(),
-        path: None,
-        line: None,
+        position: None,
         hunk: None,
+        thread: None,
         review: None,
     };
     HookEvent {

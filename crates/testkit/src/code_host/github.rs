@@ -308,16 +308,28 @@ fn repository(state: &mut State, call: &Call, user: &User, token: &Token, path: 
             let mut listed = Vec::new();
             for review in found.reviews.iter().filter(|review| review.pull == number) {
                 for comment in &review.comments {
-                    listed.push(json!({
-                        "id": comment.id,
-                        "pull_request_review_id": review.id,
-                        "path": comment.path,
-                        "line": comment.line,
-                        "diff_hunk": "@@ -1 +1,2 @@\n # Shop\n+more",
-                        "body": comment.body,
-                        "updated_at": "2026-01-01T00:00:00Z",
-                        "html_url": format!("{url}/{}/pull/{number}#discussion_r{}", found.path, comment.id),
-                    }));
+                    let show = |id: u64, review: u64, author: u64, body: &str| {
+                        json!({
+                            "id": id,
+                            "pull_request_review_id": review,
+                            "path": comment.path,
+                            "line": comment.line,
+                            "side": "RIGHT",
+                            "subject_type": "line",
+                            "diff_hunk": "@@ -1 +1,2 @@\n # Shop\n+more",
+                            "user": show_user(&state.user(author)),
+                            "body": body,
+                            "updated_at": "2026-01-01T00:00:00Z",
+                            "html_url": format!("{url}/{}/pull/{number}#discussion_r{id}", found.path),
+                        })
+                    };
+                    listed.push(show(comment.id, review.id, review.author, &comment.body));
+                    for reply in found.thread(comment.id) {
+                        // Each reply is in a review of its own, and answers the first comment.
+                        let mut shown = show(reply.id, 1_000_000 + reply.id, reply.author, &reply.body);
+                        shown["in_reply_to_id"] = comment.id.into();
+                        listed.push(shown);
+                    }
                 }
             }
             page(listed)
@@ -502,9 +514,37 @@ fn replace(state: &mut State, path: &str, pull: Pull) {
     *change(state, path, number) = pull;
 }
 
+/// Answers a query for the threads of a pull request, one on each page.
+fn review_threads(state: &mut State, variables: &Value) -> Reply {
+    let path = ["owner", "name"].map(|name| variables[name].as_str().unwrap_or_default()).join("/");
+    let Some(found) = state.by_path(&path) else {
+        let errors = json!([{"type": "NOT_FOUND", "message": "Could not resolve to a Repository"}]);
+        return Reply::json(200, &json!({"data": {"repository": null}, "errors": errors}));
+    };
+    let of_pull = found.reviews.iter().filter(|review| Some(review.pull) == variables["number"].as_u64());
+    let comments: Vec<u64> = of_pull.flat_map(|review| &review.comments).map(|comment| comment.id).collect();
+    let page: usize = variables["after"].as_str().map_or(0, |after| after.parse().unwrap());
+    let show = |id: &u64| {
+        json!({
+            "id": format!("PRRT_{id}"),
+            "isResolved": found.resolved.contains(id),
+            "comments": {"nodes": [{"fullDatabaseId": id.to_string()}]},
+        })
+    };
+    let next = page + 1;
+    let threads = json!({
+        "nodes": comments.get(page).map(show).into_iter().collect::<Vec<_>>(),
+        "pageInfo": {"hasNextPage": next < comments.len(), "endCursor": next.to_string()},
+    });
+    Reply::json(200, &json!({"data": {"repository": {"pullRequest": {"reviewThreads": threads}}}}))
+}
+
 fn graphql(state: &mut State, call: &Call) -> Reply {
     if state.signed_in(call.token().as_deref()).is_none() {
         return error(401, "Bad credentials");
+    }
+    if call.body["query"].as_str().is_some_and(|query| query.contains("reviewThreads")) {
+        return review_threads(state, &call.body["variables"]);
     }
     let (query, id) = (call.body["query"].as_str().unwrap_or_default(), call.body["variables"]["id"].as_str());
     let parts: Vec<u64> = id.unwrap_or_default().split('_').filter_map(|part| part.parse().ok()).collect();

@@ -55,6 +55,10 @@ pub struct Repository {
     pub comments: Vec<Comment>,
     /// The submitted reviews.
     pub reviews: Vec<Review>,
+    /// The replies to comments on lines.
+    pub replies: Vec<CommentReply>,
+    /// The comments on lines whose threads are marked as resolved.
+    pub resolved: BTreeSet<u64>,
     /// The permissions of users: `admin`, `write`, `read`.
     pub permissions: BTreeMap<u64, &'static str>,
     /// The commit statuses, oldest first.
@@ -181,6 +185,19 @@ pub struct ReviewComment {
     pub line: u64,
     /// The reactions.
     pub reactions: Vec<String>,
+}
+
+/// A reply to a comment on a line, or to a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommentReply {
+    /// The ID.
+    pub id: u64,
+    /// The comment that it answers.
+    pub to: u64,
+    /// The author.
+    pub author: u64,
+    /// The text.
+    pub body: String,
 }
 
 /// A commit status.
@@ -383,6 +400,18 @@ impl Repository {
     pub fn next_number(&self) -> u64 {
         let pulls = self.pulls.iter().map(|pull| pull.number);
         pulls.chain(self.issues.iter().map(|issue| issue.number)).max().unwrap_or_default() + 1
+    }
+
+    /// Returns all replies below a comment on a line, oldest first.
+    #[must_use]
+    pub fn thread(&self, root: u64) -> Vec<&CommentReply> {
+        let mut found: Vec<&CommentReply> = Vec::new();
+        for reply in &self.replies {
+            if reply.to == root || found.iter().any(|known| known.id == reply.to) {
+                found.push(reply);
+            }
+        }
+        found
     }
 
     /// Returns the newest commit of a pull request.

@@ -7,7 +7,8 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Discussion, Forge,
-    ForgeError, HostRepository, HostUser, LineComment, Permission, Reaction, Remote,
+    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, Permission, Reaction, Remote,
+    ThreadComment,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange, PullState};
 
@@ -170,9 +171,19 @@ impl Discussion for MemoryHost {
         };
         if let Some((review, line)) = found {
             (comment.kind, comment.review) = (CommentKind::Line, Some(review));
-            (comment.path, comment.line, comment.hunk) = (Some(line.path), line.line, line.hunk);
+            (comment.position, comment.hunk, comment.thread) = (Some(line.position), line.hunk, line.thread);
         }
         Ok(comment)
+    }
+
+    async fn threads(&self, place: CommentPlace, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
+        let of: Vec<String> = of.iter().map(|one| one.id.clone()).collect();
+        let is_asked = |comment: &ThreadComment| of.contains(&comment.id);
+        let find = |state: &mut super::State| {
+            let of_place = state.threads.iter().filter(|(known, _)| *known == place).map(|(_, thread)| thread);
+            of_place.filter(|thread| thread.comments.iter().any(is_asked)).cloned().collect()
+        };
+        self.call(HostCall::Threads, |state| Ok(find(state))).await
     }
 
     async fn issue(&self, number: u64) -> Result<Option<HostIssue>, ForgeError> {

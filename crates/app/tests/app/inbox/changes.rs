@@ -352,7 +352,7 @@ async fn an_edited_comment_of_a_review_replaces_its_text_once() {
         let line = |place: usize| {
             let mut line = comment(&lines[place].id, &maria, &lines[place].body);
             (line.kind, line.review) = (CommentKind::Line, Some("90".to_owned()));
-            line.path = Some(lines[place].path.clone());
+            line.position = Some(lines[place].position.clone());
             line
         };
         let (one, two) = (line(0), line(1));

@@ -15,8 +15,9 @@ use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Job, Pull};
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::{CommentKind, HostUser, InboxFilter, JobFilter, LineComment, Permission, StoreError};
+use journeyman_core::position::{LineRange, Position};
 use journeyman_core::project::{DEFAULT_SETTLE_SECONDS, Project};
-use journeyman_core::pull::{HostPull, PullState};
+use journeyman_core::pull::{DiffSide, HostPull, PullState};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_testkit::{Call, MemoryHost, Seeds as _, Tap, Tapped};
 use uuid::Uuid;
@@ -309,9 +310,9 @@ pub(crate) fn comment(id: &str, author: &HostUser, body: &str) -> HostComment {
         url: format!("https://host.example/comment/{id}"),
         author: author.clone(),
         body: body.to_owned(),
-        path: None,
-        line: None,
+        position: None,
         hunk: None,
+        thread: None,
         review: None,
     }
 }
@@ -342,8 +343,8 @@ pub(crate) fn review(id: &str, author: &HostUser, body: &str, lines: &[&str]) ->
         version: version.clone(),
         body: (*text).to_owned(),
         url: format!("https://host.example/line/{id}-{line}"),
-        path: format!("src/file{line}.rs"),
-        line: Some(line),
+        position: Position::lines(format!("src/file{line}.rs"), LineRange::line(line), DiffSide::New),
+        thread: None,
         hunk: Some(format!("@@ -{line} +{line} @@\n-old {line}\n+new {line}")),
         is_edited: false,
     };

@@ -17,7 +17,7 @@ async fn deliver(desk: &Desk, id: &str, body: &str, lines: &[String]) {
     for line in &lines {
         let mut comment = comment(&line.id, &maria, &line.body);
         (comment.kind, comment.review) = (CommentKind::Line, Some(id.to_owned()));
-        (comment.path, comment.line, comment.hunk) = (Some(line.path.clone()), line.line, line.hunk.clone());
+        (comment.position, comment.hunk) = (Some(line.position.clone()), line.hunk.clone());
         desk.deliver(created(&comment)).await;
     }
     desk.deliver(submitted(&review)).await;

@@ -98,9 +98,9 @@ fn a_comment_has_the_repository_of_the_target() {
         url: "/projects/PROJ/repos/shop/pull-requests/11/overview?commentId=62".to_owned(),
         author,
         body: "I am a PR comment".to_owned(),
-        path: None,
-        line: None,
+        position: None,
         hunk: None,
+        thread: None,
         review: None,
     };
     let action = CommentAction::Created;
@@ -161,17 +161,18 @@ fn the_version_of_a_comment_changes_with_each_edit() {
 
 #[test]
 fn a_comment_with_an_anchor_is_on_a_line() {
-    for (anchor, path, line) in [
-        (json!({"path": "a.txt", "line": 7, "lineType": "ADDED", "fileType": "TO"}), Some("a.txt"), Some(7)),
-        (json!({"path": "a.txt", "diffType": "EFFECTIVE"}), Some("a.txt"), None),
-        (json!({"path": {"components": ["b", "a.txt"], "toString": "b/a.txt"}, "line": 0}), Some("b/a.txt"), None),
-        (json!({"path": null, "line": -1}), None, None),
+    let in_folder = json!({"path": {"components": ["b", "a.txt"], "toString": "b/a.txt"}, "line": 0});
+    for (anchor, expected) in [
+        (json!({"path": "a.txt", "line": 7, "lineType": "ADDED", "fileType": "TO"}), Some("`a.txt`, line 7")),
+        (json!({"path": "a.txt", "diffType": "EFFECTIVE"}), Some("`a.txt`, the whole file")),
+        (in_folder, Some("`b/a.txt`, the whole file")),
+        (json!({"path": null, "line": -1}), None),
     ] {
         let mut comment = comment("a");
         comment["anchor"] = anchor.clone();
         let (_, comment) = read_comment("pr:comment:added", comment);
-        let place = (comment.kind, comment.path.as_deref(), comment.line);
-        assert_eq!(place, (CommentKind::Pull, path, line), "{anchor}");
+        let position = comment.position.map(|position| position.to_string());
+        assert_eq!((comment.kind, position.as_deref()), (CommentKind::Pull, expected), "{anchor}");
     }
 }
 

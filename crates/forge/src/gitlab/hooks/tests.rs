@@ -154,7 +154,7 @@ fn a_comment_on_a_merge_request_is_told_from_one_on_an_issue() {
     assert_eq!(comment.body, "check spelling");
     assert_eq!(comment.author, HostUser { id: "1".to_owned(), name: "root".to_owned(), is_bot: false });
     assert!(comment.url.ends_with("#note_50772639"));
-    assert_eq!((comment.path, comment.line, comment.hunk, comment.review), (None, None, None, None));
+    assert_eq!((comment.position, comment.hunk, comment.thread, comment.review), (None, None, None, None));
     let body = note(json!({"noteable_type": "Issue", "action": "update"}));
     let (number, action, comment) = comment_of(read_json("Note Hook", body));
     assert_eq!((number, action, comment.kind), (17, CommentAction::Edited, CommentKind::Issue));
@@ -188,17 +188,19 @@ fn a_comment_on_a_line_has_its_place() {
             "old_line": old_line, "new_line": new_line, "line_range": null,
         })
     };
-    for (old, new, line) in
-        [(json!(null), json!(3), Some(3)), (json!(4), json!(null), Some(4)), (json!(5), json!(6), Some(6))]
-    {
+    for (old, new, expected) in [
+        (json!(null), json!(3), "`README.md`, line 3"),
+        (json!(4), json!(null), "`README.md`, line 4 of the old version"),
+        (json!(5), json!(6), "`README.md`, line 6"),
+    ] {
         let body = note(json!({"type": "DiffNote", "position": position(old, new)}));
         let (_, _, comment) = comment_of(read_json("Note Hook", body));
-        assert_eq!((comment.kind, comment.line, comment.hunk), (CommentKind::Line, line, None));
-        assert_eq!(comment.path.as_deref(), Some("README.md"));
+        assert_eq!((comment.kind, comment.hunk), (CommentKind::Line, None));
+        assert_eq!(comment.position.unwrap().to_string(), expected);
     }
     let body = note(json!({"type": "DiffNote", "st_diff": {"diff": "@@ -1 +1 @@\n-a\n+b", "new_path": "a"}}));
     let (_, _, comment) = comment_of(read_json("Note Hook", body));
-    assert_eq!((comment.path, comment.hunk.as_deref()), (None, Some("@@ -1 +1 @@\n-a\n+b")));
+    assert_eq!((comment.position, comment.hunk.as_deref()), (None, Some("@@ -1 +1 @@\n-a\n+b")));
 }
 
 #[test]

@@ -193,8 +193,17 @@ pub(super) fn comments(state: &mut State, call: &Call, sender: &Sender, found: &
     for review in found.reviews.iter().filter(|review| review.pull == pull.number) {
         for ReviewComment { id, body, path, line, .. } in &review.comments {
             let mut shown = show(state, *id, review.author, body);
-            shown["inline"] = json!({"path": path, "from": null, "to": line});
+            let inline = json!({"path": path, "from": null, "to": line});
+            shown["inline"] = inline.clone();
+            if found.resolved.contains(id) {
+                shown["resolution"] = json!({"type": "comment_resolution", "created_on": TIME});
+            }
             listed.push((*id, shown));
+            for reply in found.thread(*id) {
+                let mut shown = show(state, reply.id, reply.author, &reply.body);
+                (shown["inline"], shown["parent"]) = (inline.clone(), json!({"id": reply.to}));
+                listed.push((reply.id, shown));
+            }
         }
     }
     listed.sort_by_key(|(id, _)| *id);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{EMOTICONS, Request, TEXT_CHARS, error, invalid, page, show_user, text, unknown};
 use crate::code_host::Reply;
-use crate::code_host::state::{Comment, Place, Pull, Repository, State};
+use crate::code_host::state::{Comment, CommentReply, Place, Pull, Repository, State};
 
 pub(super) fn show_comment(state: &State, repository: &Repository, id: u64, author: u64, body: &str) -> Value {
     json!({
@@ -38,11 +38,29 @@ pub(super) fn activities(state: &State, request: &Request<'_>, pull: &Pull) -> R
         for comment in &review.comments {
             let mut shown = commented(comment.id, review.author, &comment.body);
             shown["commentAnchor"] = json!({"path": comment.path, "line": comment.line, "lineType": "ADDED"});
+            shown["comment"]["threadResolved"] = repository.resolved.contains(&comment.id).into();
+            shown["comment"]["comments"] = replies(state, repository, comment.id);
             listed.push(shown);
+            for reply in repository.thread(comment.id) {
+                let mut shown = commented(reply.id, reply.author, &reply.body);
+                shown["commentAction"] = "REPLIED".into();
+                listed.push(shown);
+            }
         }
     }
     listed.reverse();
     page(request.call, &listed)
+}
+
+/// Returns the replies to a comment, each with the replies to it.
+fn replies(state: &State, repository: &Repository, to: u64) -> Value {
+    let found = repository.replies.iter().filter(|reply| reply.to == to);
+    let show = |reply: &CommentReply| {
+        let mut shown = show_comment(state, repository, reply.id, reply.author, &reply.body);
+        shown["comments"] = replies(state, repository, reply.id);
+        shown
+    };
+    found.map(show).collect()
 }
 
 pub(super) fn comment(state: &mut State, request: &Request<'_>, pull: &Pull) -> Reply {

@@ -54,9 +54,10 @@ impl At<'_> {
     pub(super) fn comment(&self, id: u64) -> Reply {
         let is_in =
             |review: &Review| review_comment(review.id) == id || review.comments.iter().any(|comment| comment.id == id);
+        let is_reply = self.found.replies.iter().any(|reply| reply.id == id);
         match self.found.comments.iter().find(|comment| comment.id == id) {
             Some(comment) => Reply::json(200, &self.show_comment(comment)),
-            None if self.found.reviews.iter().any(is_in) => Reply::text(204, ""),
+            None if is_reply || self.found.reviews.iter().any(is_in) => Reply::text(204, ""),
             None => self.missing(),
         }
     }

@@ -188,19 +188,28 @@ impl At<'_> {
         let Some(review) = self.found.reviews.iter().find(is_it) else { return self.missing() };
         let user = show_user(&self.request.state.user(review.author));
         let url = format!("{}/{}/pulls/{pull}#issuecomment", self.request.state.url, self.found.path);
-        let show = |comment: &crate::code_host::state::ReviewComment| {
+        let show = |comment: &crate::code_host::state::ReviewComment, id: u64, author: u64, body: &str| {
+            let is_resolved = id == comment.id && self.found.resolved.contains(&id);
             json!({
-                "id": comment.id,
-                "body": comment.body,
-                "user": user,
+                "id": id,
+                "body": body,
+                "user": show_user(&self.request.state.user(author)),
+                "resolver": is_resolved.then(|| user.clone()),
                 "pull_request_review_id": review.id,
+                "created_at": "2026-01-01T00:00:00Z",
                 "updated_at": "2026-01-01T00:00:00Z",
                 "path": comment.path,
                 "position": comment.line,
                 "original_position": 0,
                 "diff_hunk": "@@ -1 +1,2 @@\n # Shop\n+more",
-                "html_url": format!("{url}-{}", comment.id),
+                "html_url": format!("{url}-{id}"),
             })
+        };
+        // Replies belong to the same review.
+        let with_replies = |comment: &crate::code_host::state::ReviewComment| {
+            let replies = self.found.thread(comment.id).into_iter();
+            let replies = replies.map(|reply| show(comment, reply.id, reply.author, &reply.body));
+            replies.rev().chain([show(comment, comment.id, review.author, &comment.body)]).collect::<Vec<_>>()
         };
         match below {
             [] => Reply::json(
@@ -216,7 +225,9 @@ impl At<'_> {
                 }),
             ),
             // In no order.
-            ["comments"] => Reply::json(200, &Value::Array(review.comments.iter().rev().map(show).collect())),
+            ["comments"] => {
+                Reply::json(200, &Value::Array(review.comments.iter().rev().flat_map(with_replies).collect()))
+            }
             _ => self.missing(),
         }
     }

@@ -24,7 +24,9 @@ impl Request<'_> {
                     "web_url": format!("{}/-/issues/{}", self.web_url(), issue.number),
                 }),
             ),
-            (_, ["notes" | "award_emoji", ..]) => self.conversation(state, Place::Issue(issue.number), rest),
+            (_, ["notes" | "discussions" | "award_emoji", ..]) => {
+                self.conversation(state, Place::Issue(issue.number), rest)
+            }
             _ => error(404, "404 Not Found"),
         }
     }
@@ -39,6 +41,11 @@ impl Request<'_> {
                     notes.reverse();
                 }
                 page(self.call, &self.url, notes)
+            }
+            (&Method::GET, ["discussions"]) => page(self.call, &self.url, self.discussions(place)),
+            (&Method::GET, ["discussions", id]) => {
+                let found = self.discussions(place).into_iter().find(|discussion| discussion["id"] == *id);
+                found.map_or_else(|| error(404, "404 Discussion Not Found"), |found| Reply::json(200, &found))
             }
             (&Method::POST, ["notes"]) => {
                 let Some(text) = self.call.body["body"].as_str() else { return error(400, "body is missing") };
@@ -82,9 +89,18 @@ impl Request<'_> {
         for review in self.found.reviews.iter().filter(|review| review.pull == number) {
             for comment in &review.comments {
                 let mut note = self.show_note(place, comment.id, review.author, &comment.body);
-                note["type"] = "DiffNote".into();
-                note["position"] = json!({"new_path": comment.path, "new_line": comment.line});
+                let is_resolved = self.found.resolved.contains(&comment.id);
+                let on_line = |mut note: Value| {
+                    note["type"] = "DiffNote".into();
+                    note["position"] = json!({"new_path": comment.path, "new_line": comment.line});
+                    (note["resolvable"], note["resolved"]) = (true.into(), is_resolved.into());
+                    note
+                };
+                note = on_line(note);
                 notes.push(note);
+                for reply in self.found.thread(comment.id) {
+                    notes.push(on_line(self.show_note(place, reply.id, reply.author, &reply.body)));
+                }
             }
         }
         if let Some(pull) = self.found.pulls.iter().find(|pull| pull.number == number) {
@@ -94,6 +110,20 @@ impl Request<'_> {
             notes.push(note);
         }
         notes
+    }
+
+    /// Returns the discussions: each comment on a line with its replies, and each other note.
+    fn discussions(&self, place: Place) -> Vec<Value> {
+        let notes = self.notes(place);
+        let id_of = |note: &Value| note["id"].as_u64().unwrap();
+        let is_reply = |note: &&Value| self.found.replies.iter().any(|reply| reply.id == id_of(note));
+        let show = |note: &Value| {
+            let replies = self.found.thread(id_of(note));
+            let is_it = |other: &&Value| replies.iter().any(|reply| reply.id == id_of(other));
+            let notes: Vec<&Value> = std::iter::once(note).chain(notes.iter().filter(is_it)).collect();
+            json!({"id": format!("d{:039x}", id_of(note)), "individual_note": note["type"].is_null(), "notes": notes})
+        };
+        notes.iter().filter(|note| !is_reply(note)).map(show).collect()
     }
 
     pub(super) fn show_note(&self, place: Place, id: u64, author: u64, body: &str) -> Value {

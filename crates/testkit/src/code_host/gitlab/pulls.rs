@@ -102,7 +102,9 @@ impl Request<'_> {
             (&Method::GET, []) => Reply::json(200, &self.show_pull(pull)),
             (&Method::PUT, []) => self.update_pull(state, pull),
             (&Method::GET, ["pipelines"]) => self.pipelines(pull),
-            (_, ["notes" | "award_emoji", ..]) => self.conversation(state, Place::Pull(pull.number), rest),
+            (_, ["notes" | "discussions" | "award_emoji", ..]) => {
+                self.conversation(state, Place::Pull(pull.number), rest)
+            }
             _ => error(404, "404 Not Found"),
         }
     }
