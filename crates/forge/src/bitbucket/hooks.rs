@@ -320,7 +320,7 @@ mod tests {
             body: "test comment".to_owned(),
             position: None,
             hunk: None,
-            thread: None,
+            thread: Some(Thread { is_resolved: Some(false), ..Thread::begun_by("311512047") }),
             review: None,
         };
         let action = CommentAction::Created;

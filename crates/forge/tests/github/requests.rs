@@ -7,12 +7,15 @@ use std::sync::mpsc::Receiver;
 
 use journeyman_core::poll::{PollQuery, WatchedPull};
 use journeyman_core::ports::{
-    CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Forge, HostAdmin as _, HostUser, Reaction,
-    StatusState,
+    CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Forge, HostAdmin as _, HostUser, InThread,
+    Reaction, StatusState,
 };
+use journeyman_core::position::Thread;
 use journeyman_core::pull::{PullChange, PullState};
 use journeyman_core::time::Timestamp;
-use journeyman_testkit::code_host::{Call, Check, Exchange, Issue, Place, Product, Review, ReviewComment, State};
+use journeyman_testkit::code_host::{
+    Call, Check, CommentReply, Exchange, Issue, Place, Product, Review, ReviewComment, State,
+};
 
 use super::described::{FOLDER, are_installed, descriptions, packaged};
 use crate::hosts::app;
@@ -212,15 +215,36 @@ async fn the_graphql_queries_of_the_client_match_githubs_schema() {
     let fixture = Fixture::new(Product::Github).await;
     fixture.server.state().add_user("ada", "write");
     fixture.branch("work").await;
-    changed_pull(&*fixture.forge().await).await;
+    let forge = fixture.forge().await;
+    let number = changed_pull(&*forge).await;
+    threads(&fixture, &*forge, number).await;
     let exchanges = fixture.recorded.as_ref().unwrap().take();
     let calls: Vec<&Call> = exchanges.iter().map(|one| &one.call).filter(|call| is_graphql(call)).collect();
-    assert_eq!(calls.len(), 2, "a draft was made ready, and the reverse");
+    assert_eq!(calls.len(), 3, "a draft was made ready, and the reverse, and the threads were read");
     for call in calls {
         let problems = query_problems(call.body["query"].as_str().unwrap());
         assert!(problems.is_empty(), "{}: {problems}", call.body);
     }
     assert!(query_problems("mutation { convertPullRequestToDraft(input: {}) { wrong } }").contains("wrong"));
+}
+
+/// Reads the thread of a reply on a line.
+async fn threads(fixture: &Fixture, forge: &dyn Forge, number: u64) {
+    let ada = fixture.server.state().add_user("eve", "write");
+    let (body, path) = ("rename it".to_owned(), "README.md".to_owned());
+    let line = ReviewComment { id: 31, body, path, line: 1, reactions: Vec::new() };
+    let review = Review { id: 9, pull: number, author: ada, body: String::new(), comments: vec![line] };
+    let reply = CommentReply { id: 41, to: 31, author: ada, body: "to what?".to_owned() };
+    {
+        let mut state = fixture.server.state();
+        let found = state.by_path(PATH).unwrap();
+        found.reviews.push(review);
+        found.replies.push(reply);
+    }
+    let thread = Thread::answering("31".to_owned());
+    let of = InThread { kind: CommentKind::Line, id: "41".to_owned(), thread, review: None };
+    let found = forge.discussion().unwrap().threads(CommentPlace::Pull(number), &[of]).await.unwrap();
+    assert_eq!(found.len(), 1);
 }
 
 /// Returns why GitHub's schema does not allow a query.

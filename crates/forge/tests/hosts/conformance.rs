@@ -309,7 +309,8 @@ async fn reads_threads(product: Product) {
         review: Some("9".to_owned()),
     };
     let place = CommentPlace::Pull(pull.number);
-    let threads = discussion.threads(place, &[ask(43, 41), ask(44, 32), ask(4711, 31)]).await.unwrap();
+    let mut threads = discussion.threads(place, &[ask(43, 41), ask(44, 32), ask(4711, 31)]).await.unwrap();
+    threads.sort_by(|one, other| one.id.cmp(&other.id));
     let found: Vec<_> = threads
         .iter()
         .map(|thread| {

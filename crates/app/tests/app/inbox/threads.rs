@@ -1,5 +1,7 @@
 //! Tests of replies in threads, whose messages have what was said before.
 
+use std::time::Duration;
+
 use journeyman_core::hook::HostComment;
 use journeyman_core::ports::{CommentKind, CommentPlace, ForgeError, HostThread, HostUser, Permission, ThreadComment};
 use journeyman_core::position::{LineRange, Position, Thread};
@@ -144,7 +146,7 @@ async fn a_thread_that_cannot_be_read_is_tried_again_or_named() {
             desk.deliver(created(&reply("35", &maria, "@journeyman do it"))).await;
             desk.settle().await;
             assert_eq!(desk.prompts().await.len(), usize::from(is_named), "{name}");
-            desk.settle().await;
+            desk.wait(Duration::from_secs(60)).await;
             let prompt = desk.message().await.prompt;
             let note =
                 "The earlier comments of the thread could not be read: the code host denied the request: Resource";

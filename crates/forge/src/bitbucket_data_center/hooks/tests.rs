@@ -100,7 +100,7 @@ fn a_comment_has_the_repository_of_the_target() {
         body: "I am a PR comment".to_owned(),
         position: None,
         hunk: None,
-        thread: None,
+        thread: Some(Thread::answering("43".to_owned())),
         review: None,
     };
     let action = CommentAction::Created;
@@ -156,6 +156,23 @@ fn the_version_of_a_comment_changes_with_each_edit() {
         comment["version"] = version;
         comment["updatedDate"] = date;
         assert_eq!(read_comment("pr:comment:edited", comment).1.version, expected);
+    }
+}
+
+#[test]
+fn the_thread_of_a_comment_is_read() {
+    for (parent, resolved, expected) in [
+        (json!(null), json!(null), Thread::begun_by("62")),
+        (json!(null), json!(true), Thread { is_resolved: Some(true), ..Thread::begun_by("62") }),
+        (json!(43), json!(false), Thread { is_resolved: Some(false), ..Thread::answering("43".to_owned()) }),
+    ] {
+        let mut comment = comment("a");
+        comment["threadResolved"] = resolved;
+        let body = json!({"pullRequest": pull("OPEN"), "comment": comment, "commentParentId": parent});
+        let HookContent::Comment { comment, .. } = read_json("pr:comment:added", body).content else {
+            panic!("no comment")
+        };
+        assert_eq!(comment.thread, Some(expected));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of hooks.rs.
 
+use journeyman_core::position::Thread;
 use serde_json::json;
 
 use super::*;
@@ -201,6 +202,39 @@ fn a_comment_on_a_line_has_its_place() {
     let body = note(json!({"type": "DiffNote", "st_diff": {"diff": "@@ -1 +1 @@\n-a\n+b", "new_path": "a"}}));
     let (_, _, comment) = comment_of(read_json("Note Hook", body));
     assert_eq!((comment.position, comment.hunk.as_deref()), (None, Some("@@ -1 +1 @@\n-a\n+b")));
+}
+
+#[test]
+fn a_comment_on_lines_has_its_thread_and_the_commit_that_the_branch_has_left() {
+    let (old, head) = ("4803c71e6b1833ca72b8b26ef2ecd5adc8a38031", "562e173be03b8ff2efb05345d12df18815438a4b");
+    for (position_head, resolved_at, expected) in [
+        (head, json!(null), "`lib/a.rb`, lines 5–7"),
+        (
+            old,
+            json!("2026-05-05 10:00:00 UTC"),
+            "`lib/a.rb`, lines 5–7, on commit 4803c71e6b18, which the branch has left behind; the lines may have moved",
+        ),
+    ] {
+        let is_resolved = !resolved_at.is_null();
+        let mut body = note(json!({
+            "type": "DiffNote",
+            "discussion_id": "8d2e1a",
+            "resolved_at": resolved_at,
+            "position": {
+                "head_sha": position_head, "old_path": "lib/a.rb", "new_path": "lib/a.rb", "position_type": "text",
+                "old_line": null, "new_line": 7,
+                "line_range": {
+                    "start": {"line_code": "c5_4_5", "type": "new", "old_line": null, "new_line": 5},
+                    "end": {"line_code": "c5_4_7", "type": "new", "old_line": null, "new_line": 7},
+                },
+            },
+        }));
+        body["merge_request"]["last_commit"] = json!({"id": head});
+        let (_, _, comment) = comment_of(read_json("Note Hook", body));
+        assert_eq!(comment.position.unwrap().to_string(), expected);
+        let thread = Thread { id: Some("8d2e1a".to_owned()), parent: None, is_resolved: Some(is_resolved) };
+        assert_eq!(comment.thread, Some(thread));
+    }
 }
 
 #[test]
