@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use journeyman_core::code_host::ci_files::{CiFileNames, top_folders};
+use journeyman_core::code_host::ci_files::{CiFileNames, included, top_folders};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Branch;
 use journeyman_core::left_out::path_text;
@@ -28,8 +28,14 @@ const NAMED: usize = 5;
 /// The number of links that are followed from one to the next. Linux follows 40 (path_resolution(7)).
 const LINKS_IN_A_ROW: usize = 40;
 
-/// The maximum bytes of the targets of links.
+/// The maximum bytes of the targets of links, and of the files of pipelines that are read at once.
 const LINK_BYTES: usize = 16 << 20;
+
+/// The number of rounds in which files that include others are read. GitLab includes at most 150 files in a pipeline.
+const INCLUDES_IN_A_ROW: usize = 150;
+
+/// The maximum number of files of pipelines that are read.
+const MOST_READ: usize = 1000;
 
 /// The result of [`check`].
 pub(crate) enum CiCheck {
@@ -75,6 +81,7 @@ pub(crate) async fn check(
 ) -> Result<CiCheck, RepositoryError> {
     let mut names = CiFileNames::new(paths);
     add_link_targets(mirror, head, &mut names).await?;
+    add_included(mirror, head, &mut names).await?;
     let check = Check { mirror, names };
     let from = start(mirror, branch, head).await?;
     let mut in_sum = check.changed(from.as_str(), head).await?;
@@ -179,6 +186,77 @@ async fn add_link_targets(mirror: &Mirror, head: &Sha, names: &mut CiFileNames) 
     Ok(())
 }
 
+/// Adds what the files of CI pipelines include in a commit, and what these files include. The newest commit says so for
+/// all commits: if one of them changes a file of pipelines, it is not pushed.
+async fn add_included(mirror: &Mirror, head: &Sha, names: &mut CiFileNames) -> Result<(), RepositoryError> {
+    let top = list(mirror, head, &[]).await?;
+    let known = top_folders();
+    let folders = top.iter().filter(|entry| entry.is_folder && known.contains(&entry.path.to_lowercase().as_str()));
+    let mut places: Vec<String> = folders.map(|entry| entry.path.clone()).collect();
+    let mut files: Vec<Entry> = top.into_iter().filter(|entry| !entry.is_folder).collect();
+    let mut seen = BTreeSet::new();
+    for _ in 0..INCLUDES_IN_A_ROW {
+        // A pattern names the folder before its first `*`, and git compares the case of letters.
+        places.extend(names.added().iter().map(|pattern| fixed(pattern).to_owned()).filter(|path| !path.is_empty()));
+        places.retain(|place| seen.insert(format!("{place}/")));
+        if !places.is_empty() {
+            files.extend(list(mirror, head, &places).await?);
+        }
+        places.clear();
+        let is_file = |entry: &Entry| !entry.is_folder && !entry.is_link && is_yaml(&entry.path);
+        files.retain(|entry| is_file(entry) && names.contain(&entry.path) && seen.insert(entry.path.clone()));
+        if files.is_empty() {
+            return Ok(());
+        }
+        if seen.len() > MOST_READ {
+            return Err(too_many());
+        }
+        for (path, text) in contents(mirror, &files).await? {
+            let found = included(&path, &text);
+            // The names are in lower case, so that the paths are looked up as they are written.
+            places.extend(found.iter().map(|pattern| fixed(pattern).to_owned()).filter(|path| !path.is_empty()));
+            names.add_included(&found);
+        }
+        files.clear();
+    }
+    Err(too_many())
+}
+
+fn too_many() -> RepositoryError {
+    let text = format!(
+        "the files of CI pipelines include one another more than {INCLUDES_IN_A_ROW} times in a row, or are more than \
+         {MOST_READ}, so it is not known which files the pipelines run; set pullRequest.ciFiles to \"allow\" if commits may \
+         change any file"
+    );
+    RepositoryError::failed(ReasonCode::CiFilesChanged, text)
+}
+
+fn is_yaml(path: &str) -> bool {
+    let path = path.to_lowercase();
+    path.ends_with(".yml") || path.ends_with(".yaml")
+}
+
+/// Returns the path that a pattern names, or the folder before its first `*`.
+fn fixed(pattern: &str) -> &str {
+    match pattern.split_once('*') {
+        None => pattern.trim_end_matches('/'),
+        Some((before, _)) => before.rsplit_once('/').map_or("", |(folder, _)| folder),
+    }
+}
+
+/// Reads files of a commit.
+async fn contents(mirror: &Mirror, files: &[Entry]) -> Result<Vec<(String, String)>, RepositoryError> {
+    let objects: String = files.iter().map(|file| format!("{}\n", file.object)).collect();
+    let read = mirror.git.at(&mirror.path, ["cat-file", "--batch"]).stdin(objects).stdout_bytes(LINK_BYTES);
+    let contents = read.run().await?.stdout;
+    let (mut rest, mut texts) = (&contents[..], Vec::new());
+    for file in files {
+        let content = next_object(&mut rest).ok_or_else(|| not_read(file))?;
+        texts.push((file.path.clone(), String::from_utf8_lossy(content).into_owned()));
+    }
+    Ok(texts)
+}
+
 /// Returns the entries of a commit's root, or all files in `places` if there are any.
 async fn list(mirror: &Mirror, commit: &Sha, places: &[String]) -> Result<Vec<Entry>, RepositoryError> {
     let recursive: &[&str] = if places.is_empty() { &[] } else { &["-r"] };
@@ -201,7 +279,7 @@ async fn targets(mirror: &Mirror, links: &[Entry]) -> Result<Vec<String>, Reposi
 }
 
 fn not_read(link: &Entry) -> RepositoryError {
-    let detail = format!("the link {:?} is missing in its output", link.path);
+    let detail = format!("{:?} is missing in its output", link.path);
     GitError::Unexpected { command: "cat-file".to_owned(), detail }.into()
 }
 

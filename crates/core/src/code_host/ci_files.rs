@@ -2,9 +2,14 @@
 //! has reviewed the change.
 //!
 //! The names are those that the documentation of each system gives as its defaults. A system can be configured to read
-//! other files, which a project names (`pullRequest.ciPaths`).
+//! other files: those that the code host names ([`crate::ports::HostRepository::ci_paths`]), those that the files of
+//! pipelines include ([`included`]), and those that a project names (`pullRequest.ciPaths`).
+
+mod included;
 
 use crate::pattern;
+
+pub use included::included;
 
 /// Folders in which every file may define a pipeline, or an action that pipelines run.
 const FOLDERS: [&str; 17] = [
@@ -94,6 +99,21 @@ impl CiFileNames {
         let path = path.to_lowercase();
         self.more.push(format!("{path}/"));
         self.more.push(path);
+    }
+
+    /// Adds files that a file of pipelines includes ([`included`]).
+    pub fn add_included(&mut self, patterns: &[String]) {
+        for pattern in patterns.iter().map(|pattern| pattern.to_lowercase()) {
+            if !self.more.contains(&pattern) {
+                self.more.push(pattern);
+            }
+        }
+    }
+
+    /// Returns the paths that were added, in lower case.
+    #[must_use]
+    pub fn added(&self) -> &[String] {
+        &self.more
     }
 
     /// Returns whether CI systems run pipelines that the file at `path` defines. The path is relative to the root of the

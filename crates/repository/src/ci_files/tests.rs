@@ -87,6 +87,50 @@ async fn what_a_link_among_the_ci_files_leads_to_is_one_too() {
 }
 
 #[tokio::test]
+async fn files_that_ci_files_include_are_ci_files_too() {
+    let mut fixture = Fixture::new().await;
+    fixture.ci_paths = vec!["Main.yml".to_owned()];
+    let tree = fixture.clone();
+    std::fs::create_dir_all(tree.join("ci/deep")).unwrap();
+    std::fs::create_dir_all(tree.join("tools/setup")).unwrap();
+    let files = [
+        (".gitlab-ci.yml", "include:\n  - local: /ci/A.yml\n"),
+        ("ci/A.yml", "include: 'ci/deep/*.yml'\n"),
+        ("ci/deep/b.yml", "include: ci/c.yml\n"),
+        ("ci/c.yml", "include: .gitlab-ci.yml\n"),
+        ("ci/other.yml", "1"),
+        ("Main.yml", "include: ci/from-main.yml"),
+        ("ci/from-main.yml", "1"),
+        ("tools/setup/run.sh", "1"),
+        ("tools/other.sh", "1"),
+        (WORKFLOW, "jobs:\n  a:\n    steps:\n      - uses: ./tools/setup\n"),
+    ];
+    for (file, text) in files {
+        std::fs::write(tree.join(file), text).unwrap();
+    }
+    fixture.base = fixture.commit_all().await;
+    fixture.publish("main").await;
+    for (file, is_refused) in [
+        ("ci/A.yml", true),
+        ("ci/deep/b.yml", true),
+        ("ci/deep/new.yml", true),
+        ("ci/c.yml", true),
+        ("ci/from-main.yml", true),
+        ("tools/setup/run.sh", true),
+        ("ci/other.yml", false),
+        ("tools/other.sh", false),
+    ] {
+        fixture.commit(&[(file, Some("2"))]).await;
+        if is_refused {
+            fixture.assert_refused(file).await;
+            fixture.run(&["reset", "--quiet", "--hard", "HEAD~1"]).await;
+        } else {
+            fixture.assert_pushed().await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn ci_files_are_found_in_every_kind_of_change() {
     type Change = fn(&Path);
     let changes: [(&str, &str, Change); 8] = [
