@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use journeyman_core::checks::{
     Assessment, Attempt, CheckReport, CheckResult, CheckStop, CheckWatch, FailedCheck, JobChecks, LOG_BYTES, MOST_LOGS,
-    Reaction, WATCH_LEASE, WATCH_LIMIT, assess, counted, late_look, next_look, prompt, signature,
+    OtherChecks, Reaction, WATCH_LEASE, WATCH_LIMIT, assess, compared, counted, late_look, next_look, prompt,
+    signature,
 };
 use journeyman_core::engine::Prompt;
 use journeyman_core::job::{Job, Pull};
@@ -135,7 +136,7 @@ impl UseCases {
 
     async fn assess(&self, look: &Look<'_>) -> Result<Seen, Problem> {
         let (settings, watch) = (&look.project.settings.checks, look.watch);
-        let found = counted(settings, look.checks.of_commit(&watch.sha).await?);
+        let found = compared(counted(settings, look.checks.of_commit(&watch.sha).await?), &watch.checks);
         let (now, settle) = (self.parts().engine.now(), settle(settings));
         let age = now.since(watch.since);
         let Assessment::Settled(result) = assess(&found, age, settle) else {
@@ -183,28 +184,36 @@ impl UseCases {
         if current.and_then(|pull| pull.head_sha).is_some_and(|head| head != look.watch.sha) {
             return Ok(Reaction::Stop(CheckStop::HeadMoved));
         }
+        let (flaky, steady): (Vec<&Check>, Vec<&Check>) = failed.iter().partition(|check| check.is_flaky);
+        if steady.is_empty() {
+            return Ok(Reaction::Stop(CheckStop::Flaky));
+        }
         let on_base = failed_on_base(look).await?;
-        let (known, own): (Vec<&Check>, Vec<&Check>) = failed.iter().partition(|check| on_base.contains(&check.name));
+        let (known, own): (Vec<&Check>, Vec<&Check>) = steady.iter().partition(|check| on_base.contains(&check.name));
         if own.is_empty() {
             return Ok(Reaction::Stop(CheckStop::FailsOnBase));
         }
         let own = with_logs(look.checks, &own).await?;
-        let known: Vec<String> = known.into_iter().map(|check| check.name.clone()).collect();
+        let names = |checks: Vec<&Check>| checks.into_iter().map(|check| check.name.clone()).collect();
+        let others = OtherChecks { on_base: names(known), flaky: names(flaky) };
         let signature = signature(&own);
         let settings = &look.project.settings;
         Ok(Reaction::Fix(Box::new(Attempt {
-            message: self.parts().engine.new_message(self.repair_prompt(look, &own, &known)),
+            message: self.parts().engine.new_message(self.repair_prompt(look, &own, &others)),
             signature,
             most_attempts: settings.checks.attempts.unwrap_or(DEFAULT_CHECK_ATTEMPTS),
             most_per_day: settings.limits.automatic_per_day.unwrap_or(DEFAULT_AUTOMATIC_PER_DAY),
         })))
     }
 
-    fn repair_prompt(&self, look: &Look<'_>, failed: &[FailedCheck], known: &[String]) -> Prompt {
+    fn repair_prompt(&self, look: &Look<'_>, failed: &[FailedCheck], others: &OtherChecks) -> Prompt {
         let number = look.pull.number;
-        let logs = failed.iter().filter(|one| one.log.is_some()).filter_map(|one| {
-            let log = one.check.log.clone()?;
-            Some(SourceLog { name: one.check.name.clone(), log })
+        let logs = failed.iter().flat_map(|one| {
+            let name = &one.check.name;
+            let log = one.check.log.clone().filter(|_| one.log.is_some());
+            let report = one.check.report.clone().filter(|_| one.report.is_some());
+            let log = log.map(|log| SourceLog { name: name.clone(), log });
+            log.into_iter().chain(report.map(|log| SourceLog { name: format!("{name} report"), log }))
         });
         let source = look.pull.repository.clone().map(|repository| {
             Box::new(MessageSource {
@@ -221,7 +230,7 @@ impl UseCases {
             })
         });
         Prompt {
-            text: prompt(number, failed, known, &self.boundary()),
+            text: prompt(number, failed, others, &self.boundary()),
             origin: Origin::Check,
             author: None,
             key: None,
@@ -261,20 +270,25 @@ async fn failed_on_base(look: &Look<'_>) -> Result<BTreeSet<String>, Problem> {
     Ok(failed.map(|check| check.name).collect())
 }
 
-/// Reads the logs of the first failed checks. A log that cannot be read is left out, because the failure may be clear
-/// without it.
+/// Reads the logs and the reports of the first failed checks. One that cannot be read is left out, because the failure may
+/// be clear without it.
 async fn with_logs(checks: &dyn Checks, failed: &[&Check]) -> Result<Vec<FailedCheck>, Problem> {
     let mut found = Vec::new();
     for (place, check) in failed.iter().enumerate() {
-        let log = match check.log.as_deref().filter(|_| place < MOST_LOGS) {
-            Some(id) => match checks.log(id, LOG_BYTES).await {
-                Ok(log) => log.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
-                Err(error @ (ForgeError::RateLimited(_) | ForgeError::Unclear(_))) => return Err(error.into()),
-                Err(_) => None,
-            },
-            None => None,
-        };
-        found.push(FailedCheck { check: (*check).clone(), log });
+        let is_read = place < MOST_LOGS;
+        let log = text_of(checks, check.log.as_deref().filter(|_| is_read)).await?;
+        let report = text_of(checks, check.report.as_deref().filter(|_| is_read)).await?;
+        found.push(FailedCheck { check: (*check).clone(), log, report });
     }
     Ok(found)
+}
+
+/// Reads the end of a log or a report; `None` if there is none, or if it cannot be read.
+async fn text_of(checks: &dyn Checks, id: Option<&str>) -> Result<Option<String>, Problem> {
+    let Some(id) = id else { return Ok(None) };
+    match checks.log(id, LOG_BYTES).await {
+        Ok(text) => Ok(text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error @ (ForgeError::RateLimited(_) | ForgeError::Unclear(_))) => Err(error.into()),
+        Err(_) => Ok(None),
+    }
 }

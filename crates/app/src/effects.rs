@@ -151,7 +151,10 @@ impl HostEffects {
         let (Some(discussion), Some(pull), Some(checks)) = (forge.discussion(), &job.pull, &job.checks) else {
             return Ok(());
         };
-        let Some(text) = checks::report(checks, &self.url(&job)).filter(|_| checks.sha == *sha) else { return Ok(()) };
+        let watch = self.0.parts().store.watch_of(job.id).await?.filter(|watch| watch.sha == *sha);
+        let seen = watch.map(|watch| watch.checks).unwrap_or_default();
+        let text = checks::report(checks, &seen, &self.url(&job)).filter(|_| checks.sha == *sha);
+        let Some(text) = text else { return Ok(()) };
         let Some(repository) = &pull.repository else { return Ok(()) };
         if !Self::is_at(&*forge, repository).await? {
             return Ok(());

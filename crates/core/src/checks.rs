@@ -20,11 +20,11 @@ use crate::ids::{JobId, ProjectId, Sha};
 use crate::ports::Check;
 use crate::time::{Timestamp, micros};
 
-pub use assess::{Assessment, assess, counted, late_look, next_look};
+pub use assess::{Assessment, assess, compared, counted, late_look, next_look};
 pub use record::{Attempt, refusal};
 pub(crate) use record::{attempt_began, is_in_day, person_wrote, settled};
 pub use signature::signature;
-pub use text::{FailedCheck, prompt, report, report_marker};
+pub use text::{FailedCheck, OtherChecks, prompt, report, report_marker};
 
 /// The time for which a claimed watch is hidden from other processes: the delay after the death of a process.
 pub const WATCH_LEASE: Duration = Duration::from_secs(120);
@@ -42,8 +42,11 @@ pub const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 /// The maximum number of bytes of a CI log that an agent gets: the end of the log.
 pub const LOG_BYTES: usize = 64 << 10;
 
-/// The maximum number of CI logs that an agent gets.
+/// The maximum number of failed checks whose logs and reports an agent gets.
 pub const MOST_LOGS: usize = 10;
+
+/// The maximum number of files with logs and reports: two for each check.
+pub const MOST_LOG_FILES: usize = 2 * MOST_LOGS;
 
 /// The maximum number of checks of a commit that are stored.
 pub const MOST_CHECKS: usize = 100;
@@ -100,6 +103,8 @@ pub enum CheckStop {
     DailyLimit,
     /// The job is archived.
     Archived,
+    /// The checks have also passed on this commit.
+    Flaky,
     /// A reason that a newer version has stored.
     #[serde(other)]
     Unknown,

@@ -3,6 +3,7 @@
 //! The product has no issues, no labels and assignees of pull requests, no reviews with several comments, and no logs of
 //! CI jobs. It answers 401 both for a bad token and for a missing permission.
 
+mod builds;
 mod changes;
 pub(crate) mod hooks;
 mod position;
@@ -27,7 +28,7 @@ use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use serde_json::{Value, json};
 
 use self::wire::{
-    Activity, Build, Comment, PullRequest, Repository, exception, fitting, with_hidden_comments, with_visible_comments,
+    Activity, Comment, PullRequest, Repository, exception, fitting, with_hidden_comments, with_visible_comments,
 };
 use crate::hosted::{Account, Api, STATUS, Written};
 use crate::http::{Http, encoded};
@@ -153,6 +154,7 @@ impl Api for BitbucketDataCenter {
             default_branch: self.default_branch(&current).await?,
             can_push: self.can_push(&found).await?,
             is_archived: found.archived,
+            ci_paths: Vec::new(),
             id: found.id.0,
         })
     }
@@ -382,6 +384,7 @@ impl Api for BitbucketDataCenter {
     async fn permission(&self, repository: &HostRepository, user: &HostUser) -> Result<Permission, ForgeError> {
         let location = Location::current(repository)?;
         Ok(if self.has(&location, user, "REPO_WRITE").await? {
+            self.check_filter(&location, user).await?;
             let is_admin = self.has(&location, user, "REPO_ADMIN").await?;
             if is_admin { Permission::Admin } else { Permission::Write }
         } else {
@@ -390,11 +393,8 @@ impl Api for BitbucketDataCenter {
         })
     }
 
-    async fn checks(&self, _: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
-        // The resource of the repository returns one status, by its key.
-        let path = format!("/build-status/latest/commits/{sha}?orderBy=NEWEST&limit=100");
-        let found: Vec<Build> = self.list(&path, |_| false).await?;
-        Ok(found.into_iter().filter(|build| build.key != STATUS).map(Build::into_check).collect())
+    async fn checks(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
+        self.builds(&Location::current(repository)?, sha).await
     }
 
     async fn check_log(&self, _: &HostRepository, _: &str, _: usize) -> Result<Option<Vec<u8>>, ForgeError> {

@@ -69,6 +69,7 @@ impl Gitea {
             default_branch: found.default_branch.filter(|branch| !branch.is_empty()),
             can_push: found.permissions.map(|granted| granted.push),
             is_archived: found.archived,
+            ci_paths: Vec::new(),
         })
     }
 

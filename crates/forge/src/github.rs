@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 
 pub(crate) use self::app::App;
 use self::wire::{
-    CheckRun, CheckRuns, CombinedStatus, Comment, Graph, Jobs, PullRequest, Repository, ReviewComment, User,
-    WorkflowRuns,
+    Annotation, CheckRun, CheckRuns, CombinedStatus, Comment, Graph, Jobs, PullRequest, REPORT, Repository,
+    ReviewComment, User, WorkflowRun, WorkflowRuns,
 };
 use crate::hosted::{Account, Api, STATUS, Written, status_body};
 use crate::http::{Answer, Authorization, Http, PAGES, encoded};
@@ -36,6 +36,12 @@ pub(crate) const HEADERS: [(&str, &str); 2] =
 
 /// The user name for git with a token.
 const GIT_USER: &str = "x-access-token";
+
+/// The maximum number of annotations in the report of a check: a page of GitHub's.
+const ANNOTATIONS: u64 = 100;
+
+/// The end of a report that was cut.
+const CUT: &str = "\n[the rest of the report is left out]";
 
 /// The credential of a client.
 pub(crate) enum Access {
@@ -71,6 +77,7 @@ impl Github {
             // GitHub does not tell an app here what its token may do. It did so when it made the token.
             can_push: found.permissions.filter(|_| matches!(self.access, Access::Token(_))).map(|granted| granted.push),
             is_archived: found.archived || found.disabled,
+            ci_paths: Vec::new(),
         })
     }
 
@@ -125,15 +132,58 @@ impl Github {
 
     /// Returns the jobs of GitHub Actions for a commit.
     async fn jobs(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
-        let path = format!("/actions/runs?head_sha={sha}&per_page=100");
-        let runs = self.pages(repository, &path, |page: WorkflowRuns| page.workflow_runs).await?;
         let mut jobs = Vec::new();
-        for run in runs {
+        for run in self.workflow_runs(repository, sha).await? {
             let path = format!("/actions/runs/{}/jobs?filter=latest&per_page=100", run.id.0);
             let of_run = self.pages(repository, &path, |page: Jobs| page.jobs).await?;
+            if of_run.is_empty() {
+                jobs.extend(run.waiting());
+            }
             jobs.extend(of_run.into_iter().map(CheckRun::job_into_check));
         }
         Ok(jobs)
+    }
+
+    /// Returns the runs of workflows of GitHub Actions for a commit.
+    async fn workflow_runs(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<WorkflowRun>, ForgeError> {
+        let path = format!("/actions/runs?head_sha={sha}&per_page=100");
+        self.pages(repository, &path, |page: WorkflowRuns| page.workflow_runs).await
+    }
+
+    /// Returns the runs of workflows that wait for a person. A token that may not read them sees none.
+    async fn waiting_runs(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
+        match self.workflow_runs(repository, sha).await {
+            Ok(runs) => Ok(runs.iter().filter_map(WorkflowRun::waiting).collect()),
+            Err(error) if error.may_pass() => Err(error),
+            Err(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Reads the report of a check run: its title, its annotations, its summary and its text, at most `limit` bytes.
+    async fn report(&self, repository: &HostRepository, id: &str, limit: usize) -> Result<Option<Vec<u8>>, ForgeError> {
+        let path = format!("/check-runs/{}", encoded(id));
+        let run: CheckRun = match self.get(repository, &path).await {
+            Err(ForgeError::NotFound(_)) => return Ok(None),
+            run => run?,
+        };
+        let output = run.into_output();
+        let mut parts: Vec<String> = output.title.into_iter().collect();
+        if output.annotations_count > 0 {
+            let annotations: Vec<Annotation> =
+                self.get(repository, &format!("{path}/annotations?per_page={ANNOTATIONS}")).await?;
+            parts.extend(annotations.iter().map(Annotation::text));
+            if output.annotations_count > ANNOTATIONS {
+                let count = output.annotations_count;
+                parts.push(format!("[the check has {count} annotations; these are the first {ANNOTATIONS}]"));
+            }
+        }
+        parts.extend(output.summary.into_iter().chain(output.text));
+        let text = parts.join("\n\n");
+        if text.len() <= limit {
+            return Ok(Some(text.into_bytes()).filter(|text| !text.is_empty()));
+        }
+        let end = text.floor_char_boundary(limit.saturating_sub(CUT.len()));
+        Ok(Some([&text.as_bytes()[..end], CUT.as_bytes()].concat()))
     }
 
     async fn list<T: serde::de::DeserializeOwned>(
@@ -432,6 +482,7 @@ impl Api for Github {
     async fn checks(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
         let path = format!("/commits/{sha}/check-runs?filter=latest&per_page=100");
         let mut checks = match self.pages(repository, &path, |page: CheckRuns| page.check_runs).await {
+            Ok(runs) if runs.is_empty() => self.waiting_runs(repository, sha).await?,
             Ok(runs) => runs.into_iter().map(CheckRun::into_check).collect(),
             // A fine-grained token cannot have the permission. It can read the jobs of GitHub Actions.
             Err(ForgeError::Denied(text)) => {
@@ -452,6 +503,9 @@ impl Api for Github {
         log: &str,
         limit: usize,
     ) -> Result<Option<Vec<u8>>, ForgeError> {
+        if let Some(id) = log.strip_prefix(REPORT) {
+            return self.report(repository, id, limit).await;
+        }
         let known = repository_path(repository)?;
         let authorization = self.authorization(&known).await?;
         self.http.log(&authorization, &format!("/repos/{known}/actions/jobs/{log}/logs"), limit).await

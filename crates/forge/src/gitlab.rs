@@ -24,7 +24,7 @@ use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use self::wire::{Member, MergeRequest, Note, Noteable, OpenedRepository, Project, User, titled};
+use self::wire::{Member, MergeRequest, Note, Noteable, OpenedRepository, Pipeline, Project, User, titled};
 use crate::hosted::{Account, Api, STATUS, Written};
 use crate::http::{Answer, Authorization, Http, encoded};
 
@@ -52,6 +52,7 @@ impl Gitlab {
             self.http.call(Some(&self.authorization()), Method::GET, &path, None).await?.ok()?.json()?;
         Ok(HostRepository {
             can_push: found.can_push(),
+            ci_paths: found.ci_paths(),
             id: found.id.0,
             path: found.path_with_namespace,
             default_branch: found.default_branch.filter(|branch| !branch.is_empty()),
@@ -62,6 +63,14 @@ impl Gitlab {
     async fn user(&self) -> Result<HostUser, ForgeError> {
         let answer = self.http.call(Some(&self.authorization()), Method::GET, "/user", None).await?;
         Ok(answer.ok()?.json::<User>()?.into())
+    }
+
+    /// Returns whether a user is a bot or a service account. Lists of members and webhooks do not say so, but `GET
+    /// /users/:id` does (field `bot`, for the user types in `BOT_USER_TYPES` of GitLab's source).
+    async fn is_bot(&self, id: &str) -> Result<bool, ForgeError> {
+        let path = format!("/users/{}", encoded(id));
+        let answer = self.http.call(Some(&self.authorization()), Method::GET, &path, None).await?;
+        Ok(hooks::host_user(answer.ok()?.json()?).is_bot)
     }
 
     fn authorization(&self) -> Authorization {
@@ -153,6 +162,21 @@ impl Gitlab {
             }
         }
         Ok(people)
+    }
+
+    /// Returns the pipeline for the status of the service, and waits a little for it if the project has pipelines: GitLab
+    /// makes that of a commit some time after the push.
+    async fn awaited_pipeline(&self, repository: &HostRepository, sha: &Sha) -> Result<Option<Pipeline>, ForgeError> {
+        let mut delays = BRANCH_DELAYS.into_iter();
+        loop {
+            if let Some(found) = self.pipeline_for_status(repository, sha).await? {
+                return Ok(Some(found));
+            }
+            match delays.next() {
+                Some(delay) if self.has_pipelines(repository).await? => tokio::time::sleep(delay).await,
+                _ => return Ok(None),
+            }
+        }
     }
 
     /// Returns the address below which the CI jobs of a repository have their pages.
@@ -426,7 +450,15 @@ impl Api for Gitlab {
 
     async fn permission(&self, repository: &HostRepository, user: &HostUser) -> Result<Permission, ForgeError> {
         let member: Member = self.get(repository, &format!("/members/all/{}", encoded(&user.id))).await?;
-        Ok(if member.id.0 == user.id { member.permission() } else { Permission::None })
+        let permission = if member.id.0 == user.id { member.permission() } else { Permission::None };
+        if permission >= Permission::Write && self.is_bot(&user.id).await? {
+            return Err(ForgeError::Refused(format!(
+                "the user with the ID {} is a bot or a service account of GitLab; name this ID in trusted-bots of the code \
+                 host if its comments count",
+                user.id
+            )));
+        }
+        Ok(permission)
     }
 
     async fn checks(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
@@ -451,13 +483,29 @@ impl Api for Gitlab {
         sha: &Sha,
         status: &CommitStatus,
     ) -> Result<(), ForgeError> {
+        // A status that the service begins and never ends would leave the pipeline running, and a merge waiting.
+        if status.state == StatusState::Pending {
+            return Ok(());
+        }
+        let Some(pipeline) = self.awaited_pipeline(repository, sha).await? else {
+            tracing::info!(%sha, repository = repository.path, "no status is set: GitLab has no pipeline for the commit");
+            return Ok(());
+        };
         let state = match status.state {
-            StatusState::Pending => "running",
-            StatusState::Success => "success",
+            // An older version of the service has made this pipeline. Success of its status alone could permit a merge.
+            _ if pipeline.is_external() => "canceled",
             StatusState::Failure => "failed",
+            StatusState::Success | StatusState::Pending => "success",
         };
         let description: String = status.description.chars().take(STATUS_CHARS).collect();
-        let mut body = json!({"state": state, "name": STATUS, "description": description});
+        let mut body = json!({
+            "state": state,
+            "name": STATUS,
+            "description": description,
+            // Without both, GitLab chooses a pipeline, or makes one (`Ci::CreateCommitStatusService` in its source).
+            "ref": pipeline.reference,
+            "pipeline_id": pipeline.id,
+        });
         // A part of a URL would lead nowhere.
         if status.url.chars().count() <= STATUS_CHARS {
             body["target_url"] = json!(status.url);
@@ -467,6 +515,8 @@ impl Api for Gitlab {
             StatusCode::BAD_REQUEST if answer.message().contains("Cannot transition status") => Ok(()),
             // Another status of the commit is being set.
             StatusCode::CONFLICT => Err(ForgeError::Unclear(answer.described())),
+            // The pipeline was deleted, or archived, so that it accepts no statuses.
+            StatusCode::NOT_FOUND if answer.message().contains("Pipeline") => Ok(()),
             _ => answer.ok().map(drop),
         }
     }

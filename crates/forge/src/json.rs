@@ -40,9 +40,12 @@ pub(crate) struct User {
     /// GitHub: `User`, `Bot` or `Organization`.
     #[serde(rename = "type", deserialize_with = "or_default")]
     pub(crate) kind: String,
-    /// GitLab.
+    /// GitLab, in the answers about one user (`Entities::User`): bots of projects and groups, and service accounts.
     #[serde(deserialize_with = "or_default")]
     pub(crate) bot: bool,
+    /// The same for service accounts, in case a version says so on its own.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) service_account: bool,
 }
 
 impl User {
@@ -54,7 +57,8 @@ impl User {
 
 impl From<User> for HostUser {
     fn from(user: User) -> Self {
-        Self { name: user.name().to_owned(), is_bot: user.kind == "Bot" || user.bot, id: user.id.0 }
+        let is_bot = user.kind == "Bot" || user.bot || user.service_account;
+        Self { name: user.name().to_owned(), is_bot, id: user.id.0 }
     }
 }
 

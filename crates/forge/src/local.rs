@@ -278,6 +278,7 @@ impl Forge for LocalRepository {
             default_branch: self.default_branch().await.ok(),
             can_push: Some(true),
             is_archived: false,
+            ci_paths: Vec::new(),
         })
     }
 

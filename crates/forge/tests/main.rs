@@ -16,6 +16,9 @@ mod hosts {
     mod faults;
     pub(crate) mod given;
     mod logs;
+    mod pipelines;
     mod polls;
+    mod reports;
     mod suggestions;
+    mod trust;
 }

@@ -185,7 +185,7 @@ impl Forge for OnePull {
     async fn repository(&self) -> Result<HostRepository, ForgeError> {
         self.found()?;
         let (id, path, default_branch) = ("7".to_owned(), "acme/shop".to_owned(), Some("main".to_owned()));
-        Ok(HostRepository { id, path, default_branch, can_push: Some(true), is_archived: false })
+        Ok(HostRepository { id, path, default_branch, can_push: Some(true), is_archived: false, ci_paths: Vec::new() })
     }
 
     async fn find_pulls(&self, _: &str) -> Result<Vec<HostPull>, ForgeError> {
@@ -233,7 +233,14 @@ impl Forge for FakeRepository {
 
     async fn repository(&self) -> Result<HostRepository, ForgeError> {
         let (id, path) = ("shop".to_owned(), "shop".to_owned());
-        Ok(HostRepository { id, path, default_branch: None, can_push: Some(true), is_archived: false })
+        Ok(HostRepository {
+            id,
+            path,
+            default_branch: None,
+            can_push: Some(true),
+            is_archived: false,
+            ci_paths: Vec::new(),
+        })
     }
 
     async fn find_pulls(&self, _: &str) -> Result<Vec<HostPull>, ForgeError> {

@@ -75,6 +75,56 @@ async fn checks_that_a_person_repeats_are_read_again() {
 }
 
 #[tokio::test]
+async fn flaky_checks_are_told_and_not_repaired() {
+    for desk in Desk::all_with(repairs).await {
+        let (name, sha) = (desk.name(), desk.pushed().await);
+        desk.put_check(&sha, CheckState::Passed);
+        desk.watch(5).await;
+        desk.put_check(&sha, CheckState::Pending);
+        desk.watch(5).await;
+        desk.put_check(&sha, CheckState::Failed);
+        desk.watch(60).await;
+        let checks = desk.job().await.checks.unwrap();
+        assert_eq!((checks.result, checks.stop), (CheckResult::Failed, Some(CheckStop::Flaky)), "{name}");
+        assert_eq!(desk.repairs().await, 0, "{name}");
+        let written = desk.host.written();
+        let line = "- `test` failed, after another result on the same commit";
+        assert!(written.iter().any(|comment| comment.text.contains(line)), "{name}: {written:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_check_that_waits_for_a_person_is_no_failure_and_has_not_passed() {
+    for desk in Desk::all_with(repairs).await {
+        let (name, sha) = (desk.name(), desk.pushed().await);
+        desk.put_check(&sha, CheckState::Waiting);
+        desk.watch(60).await;
+        assert_eq!((desk.result().await, desk.repairs().await), (None, 0), "{name}");
+        desk.put_check(&sha, CheckState::Passed);
+        desk.watch(60).await;
+        assert_eq!(desk.result().await, Some(CheckResult::Passed), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn reports_of_failed_checks_are_passed_on_as_logs_are() {
+    for desk in Desk::all_with(repairs).await {
+        let (name, sha) = (desk.name(), desk.pushed().await);
+        let failed = Check {
+            log: Some("1".to_owned()),
+            report: Some("check-run/1".to_owned()),
+            ..Check::new("lint", CheckState::Failed)
+        };
+        desk.host.put_checks(sha, vec![failed]);
+        desk.watch(20).await;
+        let messages = desk.messages().await;
+        let repair = messages.iter().find(|message| message.origin == Origin::Check).unwrap();
+        let logs: Vec<_> = repair.source.as_ref().unwrap().logs.iter().map(|log| (&*log.name, &*log.log)).collect();
+        assert_eq!(logs, [("lint", "1"), ("lint report", "check-run/1")], "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_known_result_costs_one_request_a_look_and_none_after_a_day() {
     for desk in Desk::all_with(repairs).await {
         let (name, sha) = (desk.name(), desk.pushed().await);
@@ -93,5 +143,5 @@ async fn a_known_result_costs_one_request_a_look_and_none_after_a_day() {
 }
 
 fn check(state: CheckState) -> Check {
-    Check { name: "test".to_owned(), state, url: None, summary: None, log: None }
+    Check::new("test", state)
 }

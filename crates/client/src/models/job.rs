@@ -304,6 +304,9 @@ pub struct Check {
     pub url: Option<String>,
     /// A line of text about the result.
     pub summary: Option<String>,
+    /// `true` if the check both failed and passed on the commit.
+    #[serde(default)]
+    pub flaky: bool,
 }
 
 open_enum! {
@@ -317,6 +320,10 @@ open_enum! {
         Failed = "failed",
         /// The check was skipped.
         Skipped = "skipped",
+        /// The check continues when a person acts, such as by an approval.
+        Waiting = "waiting",
+        /// The entry does not count in the result, and its summary says why.
+        Ignored = "ignored",
     }
 }
 

@@ -37,20 +37,40 @@ pub fn counted(settings: &CheckSettings, checks: Vec<Check>) -> Vec<Check> {
     let mut found: Vec<Check> = checks.into_iter().filter(counts).collect();
     found.sort_by_key(|check| match check.state {
         CheckState::Failed => 0,
-        CheckState::Pending => 1,
-        CheckState::Passed => 2,
-        CheckState::Skipped => 3,
+        CheckState::Waiting => 1,
+        CheckState::Pending => 2,
+        CheckState::Passed => 3,
+        CheckState::Skipped => 4,
+        CheckState::Ignored => 5,
     });
     found.truncate(MOST_CHECKS);
     found
 }
 
+/// Adds to checks what earlier looks at the same commit have shown: a check that has failed and passed on one commit is
+/// flaky. Checks that share their name with another one are not compared.
+#[must_use]
+pub fn compared(mut found: Vec<Check>, before: &[Check]) -> Vec<Check> {
+    let names: Vec<String> = found.iter().map(|check| check.name.clone()).collect();
+    let is_unique = |name: &str| names.iter().filter(|known| *known == name).count() == 1;
+    for check in found.iter_mut().filter(|check| is_unique(&check.name)) {
+        let mut same = before.iter().filter(|known| known.name == check.name);
+        let known = same.next().filter(|_| same.next().is_none());
+        let last = known.and_then(|known| known.finished);
+        let now = Some(check.state).filter(|state| matches!(state, CheckState::Passed | CheckState::Failed));
+        let differs = last.is_some() && now.is_some() && last != now;
+        check.is_flaky = differs || known.is_some_and(|known| known.is_flaky);
+        check.finished = now.or(last);
+    }
+    found
+}
+
 /// Assesses the checks that count, `age` after the push. `settle` is the longest time to wait for checks that have not
-/// begun.
+/// begun. A check that waits for a person is no failure, and has not finished.
 #[must_use]
 pub fn assess(checks: &[Check], age: Duration, settle: Duration) -> Assessment {
     let any = |state: CheckState| checks.iter().any(|check| check.state == state);
-    let result = if checks.is_empty() {
+    let result = if checks.iter().all(|check| check.state == CheckState::Ignored) {
         if age < settle {
             return Assessment::Pending;
         }
@@ -64,6 +84,11 @@ pub fn assess(checks: &[Check], age: Duration, settle: Duration) -> Assessment {
         return Assessment::Pending;
     } else if any(CheckState::Failed) {
         CheckResult::Failed
+    } else if any(CheckState::Waiting) {
+        if age < LONGEST_WATCH {
+            return Assessment::Pending;
+        }
+        CheckResult::TimedOut
     } else {
         CheckResult::Passed
     };
@@ -106,12 +131,12 @@ mod tests {
     use super::*;
 
     fn check(name: &str, state: CheckState) -> Check {
-        Check { name: name.to_owned(), state, url: None, summary: None, log: None }
+        Check::new(name, state)
     }
 
     #[test]
     fn the_result_is_known_when_all_checks_have_finished() {
-        use CheckState::{Failed, Passed, Pending, Skipped};
+        use CheckState::{Failed, Ignored, Passed, Pending, Skipped, Waiting};
         let settled = |result| Assessment::Settled(result);
         let day = 24 * 3600;
         for (states, age, settle, expected) in [
@@ -127,6 +152,12 @@ mod tests {
             (vec![Pending, Failed], 3600, 600, Assessment::Pending),
             (vec![Pending, Passed], day - 1, 600, Assessment::Pending),
             (vec![Pending, Passed], day, 600, settled(CheckResult::TimedOut)),
+            (vec![Waiting, Passed], 3600, 600, Assessment::Pending),
+            (vec![Waiting, Passed], day, 600, settled(CheckResult::TimedOut)),
+            (vec![Waiting, Failed], 60, 600, settled(CheckResult::Failed)),
+            (vec![Ignored], 599, 600, Assessment::Pending),
+            (vec![Ignored], 600, 600, settled(CheckResult::None)),
+            (vec![Ignored, Passed], 60, 600, settled(CheckResult::Passed)),
         ] {
             let checks: Vec<Check> = states.iter().map(|state| check("c", *state)).collect();
             let found = assess(&checks, Duration::from_secs(age), Duration::from_secs(settle));
@@ -154,15 +185,39 @@ mod tests {
     }
 
     #[test]
+    fn a_check_with_both_results_on_one_commit_is_flaky() {
+        use CheckState::{Failed, Passed, Pending};
+        for (states, expected) in [
+            (vec![Failed, Passed], true),
+            (vec![Failed, Pending, Passed], true),
+            (vec![Passed, Failed], true),
+            (vec![Failed, Passed, Failed], true),
+            (vec![Pending, Failed, Pending, Failed], false),
+            (vec![Pending, Passed], false),
+        ] {
+            let mut known = Vec::new();
+            for state in &states {
+                known = compared(vec![check("test", *state)], &known);
+            }
+            assert_eq!(known[0].is_flaky, expected, "{states:?}");
+        }
+        // Two workflows have a job with this name.
+        let known = compared(vec![check("test", Failed), check("test", Passed)], &[]);
+        assert!(compared(vec![check("test", Passed), check("test", Failed)], &known).iter().all(|one| !one.is_flaky));
+    }
+
+    #[test]
     fn failed_checks_come_first() {
         let all = vec![
+            check("f", CheckState::Ignored),
+            check("e", CheckState::Waiting),
             check("a", CheckState::Skipped),
             check("b", CheckState::Passed),
             check("c", CheckState::Pending),
             check("d", CheckState::Failed),
         ];
         let found = counted(&CheckSettings::default(), all);
-        assert_eq!(found.iter().map(|check| check.name.as_str()).collect::<String>(), "dcba");
+        assert_eq!(found.iter().map(|check| check.name.as_str()).collect::<String>(), "decbaf");
         let many = (0..500).map(|number| check(&number.to_string(), CheckState::Passed)).collect();
         assert_eq!(counted(&CheckSettings::default(), many).len(), MOST_CHECKS);
     }

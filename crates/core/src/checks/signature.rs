@@ -20,10 +20,8 @@ pub fn signature(failed: &[FailedCheck]) -> String {
 }
 
 fn part(failed: &FailedCheck) -> String {
-    let text = match &failed.log {
-        Some(log) => log.as_str(),
-        None => failed.check.summary.as_deref().unwrap_or_default(),
-    };
+    let told = || failed.report.as_deref().or(failed.check.summary.as_deref());
+    let text = failed.log.as_deref().or_else(told).unwrap_or_default();
     let lines: BTreeSet<String> = text.lines().rev().take(LINES).map(stable).collect();
     let lines: Vec<String> = lines.into_iter().collect();
     format!("{}\n{}", failed.check.name, lines.join("\n"))
@@ -45,14 +43,8 @@ mod tests {
     use crate::ports::{Check, CheckState};
 
     fn failed(name: &str, log: Option<&str>, summary: Option<&str>) -> FailedCheck {
-        let check = Check {
-            name: name.to_owned(),
-            state: CheckState::Failed,
-            url: None,
-            summary: summary.map(str::to_owned),
-            log: None,
-        };
-        FailedCheck { check, log: log.map(str::to_owned) }
+        let check = Check { summary: summary.map(str::to_owned), ..Check::new(name, CheckState::Failed) };
+        FailedCheck { check, log: log.map(str::to_owned), report: None }
     }
 
     #[test]

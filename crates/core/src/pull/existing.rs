@@ -230,6 +230,7 @@ mod tests {
             default_branch: Some("main".to_owned()),
             can_push: None,
             is_archived: false,
+            ci_paths: Vec::new(),
         };
         let mut project = Project::new("shop".parse().unwrap(), "https://git.example/acme/shop", Timestamp::default());
         project.settings.pull_request.base = Some("develop".to_owned());

@@ -30,6 +30,7 @@ impl Bitbucket {
             can_push,
             // Repositories cannot be archived.
             is_archived: false,
+            ci_paths: Vec::new(),
         })
     }
 

@@ -406,7 +406,7 @@ impl Status {
             _ => CheckState::Failed,
         };
         let name = some(self.name).unwrap_or(self.key);
-        Check { name, state, url: some(self.url), summary: some(self.description), log: None }
+        Check { url: some(self.url), summary: some(self.description), ..Check::new(name, state) }
     }
 }
 
@@ -477,6 +477,8 @@ impl Step {
         let has_log = matches!(self.state.name.as_str(), "COMPLETED" | "IN_PROGRESS");
         let log = format!("{}/{}", without_braces(&pipeline.uuid), without_braces(&self.uuid));
         let name = if self.name.is_empty() { format!("Pipeline #{}", pipeline.build_number) } else { self.name };
-        Check { name, state, url, summary: None, log: has_log.then_some(log) }
+        let is_paused = self.state.name == "PENDING" && pipeline.is_paused();
+        let summary = is_paused.then(|| "A person can start this step on the page of the pipeline.".to_owned());
+        Check { url, summary, log: has_log.then_some(log), ..Check::new(name, state) }
     }
 }

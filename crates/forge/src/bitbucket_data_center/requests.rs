@@ -12,6 +12,9 @@ use super::wire::{Activity, Branch, Comment, Listed, Page, PullRequest, Reposito
 use super::{API, ATTEMPTS, BitbucketDataCenter, Edit, Location, PAGES, USER_ID, USER_NAME, owner_page};
 use crate::http::{Answer, Authorization, encoded};
 
+/// The slug of a repository that no project has.
+const NO_REPOSITORY: &str = "journeyman-asks-for-a-repository-that-does-not-exist";
+
 impl BitbucketDataCenter {
     /// Returns the user of the token.
     pub(super) async fn owner(&self) -> Result<HostUser, ForgeError> {
@@ -186,6 +189,21 @@ impl BitbucketDataCenter {
         // Another account may have taken the name since.
         let is_listed = |page: &[User]| page.iter().any(|listed| listed.id.0 == user.id);
         Ok(is_listed(&self.list(&path, is_listed).await?))
+    }
+
+    /// Checks that the host applies the filter by permission: a user has none on a repository that does not exist. A version
+    /// or a proxy that ignores parameters would otherwise let everyone write.
+    pub(super) async fn check_filter(&self, location: &Location, user: &HostUser) -> Result<(), ForgeError> {
+        let probe = Location { project: location.project.clone(), slug: NO_REPOSITORY.to_owned() };
+        match self.has(&probe, user, "REPO_WRITE").await {
+            Ok(true) => Err(ForgeError::Refused(format!(
+                "Bitbucket says that {} may push to a repository that does not exist, so it does not apply the filter of \
+                 its list of users by permission, or {NO_REPOSITORY} exists in the project",
+                user.name
+            ))),
+            Err(error) if error.may_pass() => Err(error),
+            Ok(false) | Err(_) => Ok(()),
+        }
     }
 
     /// Returns the page of a pull request.

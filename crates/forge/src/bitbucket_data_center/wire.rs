@@ -236,7 +236,7 @@ impl Build {
         let name = self.name.filter(|name| !name.is_empty()).unwrap_or(self.key);
         let summary = self.description.filter(|text| !text.is_empty());
         // The host has no logs of builds.
-        Check { name, state, url: self.url, summary, log: None }
+        Check { url: self.url, summary, ..Check::new(name, state) }
     }
 }
 

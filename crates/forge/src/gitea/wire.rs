@@ -467,11 +467,10 @@ impl Status {
         // The pages of Actions have an address without a host.
         let url = Url::parse(base).and_then(|base| base.join(&self.target_url)).ok();
         Check {
-            name: self.context,
-            state,
             url: url.filter(|_| !self.target_url.is_empty()).map(Into::into),
             log: JobPage::of(sha, &self.target_url).map(|page| page.to_string()),
             summary: Some(self.description).filter(|text| !text.is_empty()),
+            ..Check::new(self.context, state)
         }
     }
 }

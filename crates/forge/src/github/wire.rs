@@ -200,6 +200,25 @@ pub(super) struct WorkflowRuns {
 #[derive(Debug, Deserialize)]
 pub(super) struct WorkflowRun {
     pub(super) id: Id,
+    #[serde(default, deserialize_with = "or_default")]
+    name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    status: String,
+    #[serde(default)]
+    conclusion: Option<String>,
+    #[serde(default)]
+    html_url: Option<String>,
+}
+
+impl WorkflowRun {
+    /// Returns a check if the run waits for a person. Until someone approves it, it may have no jobs.
+    pub(super) fn waiting(&self) -> Option<Check> {
+        let state = state_of(&self.status, self.conclusion.as_deref());
+        let name = if self.name.is_empty() { "GitHub Actions" } else { &self.name };
+        let summary = Some("The workflow waits for an approval on its page.".to_owned());
+        let check = || Check { url: self.html_url.clone(), summary, ..Check::new(name, state) };
+        (state == CheckState::Waiting).then(check)
+    }
 }
 
 /// The jobs of a run of a workflow.
@@ -227,10 +246,72 @@ pub(super) struct CheckRun {
     app: Option<CheckApp>,
 }
 
-#[derive(Debug, Deserialize)]
-struct CheckOutput {
-    #[serde(default)]
+/// What an app has written about the result of a check. The fields are those of `output` of a check run in GitHub's REST
+/// description.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CheckOutput {
+    pub(super) title: Option<String>,
+    /// Markdown.
+    pub(super) summary: Option<String>,
+    /// Markdown.
+    pub(super) text: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) annotations_count: u64,
+}
+
+impl CheckOutput {
+    /// Returns whether there is more than a title.
+    fn has_text(&self) -> bool {
+        let is_written = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.trim().is_empty());
+        is_written(&self.summary) || is_written(&self.text) || self.annotations_count > 0
+    }
+}
+
+/// A remark of a check about lines of a file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Annotation {
+    #[serde(deserialize_with = "or_default")]
+    path: String,
+    start_line: Option<u64>,
+    end_line: Option<u64>,
+    /// `notice`, `warning` or `failure`.
+    #[serde(deserialize_with = "or_default")]
+    annotation_level: String,
     title: Option<String>,
+    message: Option<String>,
+    raw_details: Option<String>,
+}
+
+impl Annotation {
+    /// Returns the text of the annotation: the position, the level, and what the app says.
+    pub(super) fn text(&self) -> String {
+        let lines = match (self.start_line, self.end_line) {
+            (Some(start), Some(end)) if end > start => format!(":{start}-{end}"),
+            (Some(start), _) => format!(":{start}"),
+            (None, _) => String::new(),
+        };
+        let parts = [&self.title, &self.message, &self.raw_details];
+        let parts: Vec<&str> =
+            parts.into_iter().flatten().map(String::as_str).filter(|part| !part.is_empty()).collect();
+        format!("{}{lines}: {}: {}", self.path, self.annotation_level, parts.join("\n"))
+    }
+}
+
+/// The beginning of the ID of a report. The IDs of logs are numbers.
+pub(super) const REPORT: &str = "check-run/";
+
+/// Returns the state of a check run, a job or a run of a workflow, which have the same values. A conclusion of
+/// `action_required` and a status of `waiting` need a person: an approval, a deployment review, or what the app asks for.
+fn state_of(status: &str, conclusion: Option<&str>) -> CheckState {
+    match (status, conclusion) {
+        ("completed", Some("success" | "neutral")) => CheckState::Passed,
+        ("completed", Some("skipped" | "cancelled" | "stale")) => CheckState::Skipped,
+        ("completed", Some("action_required")) | ("waiting" | "action_required", _) => CheckState::Waiting,
+        ("completed", Some(_)) => CheckState::Failed,
+        _ => CheckState::Pending,
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -243,24 +324,28 @@ impl CheckRun {
     pub(super) fn into_check(self) -> Check {
         // A job of GitHub Actions has the same ID as its check, and a log.
         let is_job = self.app.as_ref().and_then(|app| app.slug.as_deref()) == Some("github-actions");
-        Check { log: is_job.then(|| self.id.0.clone()), ..self.job_into_check() }
+        let has_report = self.output.as_ref().is_some_and(CheckOutput::has_text);
+        Check {
+            log: is_job.then(|| self.id.0.clone()),
+            report: has_report.then(|| format!("{REPORT}{}", self.id.0)),
+            ..self.job_into_check()
+        }
     }
 
     /// Converts a job of GitHub Actions.
     pub(super) fn job_into_check(self) -> Check {
-        let state = match (self.status.as_str(), self.conclusion.as_deref()) {
-            ("completed", Some("success" | "neutral")) => CheckState::Passed,
-            ("completed", Some("skipped" | "cancelled" | "stale")) => CheckState::Skipped,
-            ("completed", Some(_)) => CheckState::Failed,
-            _ => CheckState::Pending,
-        };
+        let state = state_of(&self.status, self.conclusion.as_deref());
         Check {
-            name: self.name,
-            state,
             url: self.html_url.or(self.details_url),
             summary: self.output.and_then(|output| output.title),
             log: Some(self.id.0),
+            ..Check::new(self.name, state)
         }
+    }
+
+    /// Returns the report: what the app has written about the result.
+    pub(super) fn into_output(self) -> CheckOutput {
+        self.output.unwrap_or_default()
     }
 }
 
@@ -287,7 +372,7 @@ impl Status {
             "pending" => CheckState::Pending,
             _ => CheckState::Failed,
         };
-        Check { name: self.context, state, url: self.target_url, summary: self.description, log: None }
+        Check { url: self.target_url, summary: self.description, ..Check::new(self.context, state) }
     }
 }
 

@@ -199,9 +199,13 @@ pub(super) fn host_user(user: User) -> HostUser {
     HostUser { is_bot: user.is_bot || is_bot, ..user }
 }
 
-/// Returns whether a user name is that of the token of a project or a group, such as `project_5_bot_0a1b`. Webhooks do
-/// not say otherwise that a user is a bot.
+/// Returns whether a user name is that of the token of a project or a group, such as `project_5_bot_0a1b`, or one that
+/// GitLab gives to a service account, such as `service_account_group_5_0a1b`. Webhooks do not say otherwise that a user is
+/// a bot. Service accounts can have any name, so the users API is asked before a user counts as one who may push.
 fn is_of_token(name: &str) -> bool {
+    if name.starts_with("service_account_") {
+        return true;
+    }
     let rest = ["project_", "group_"].iter().find_map(|prefix| name.strip_prefix(prefix));
     let Some((id, rest)) = rest.and_then(|rest| rest.split_once("_bot")) else { return false };
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

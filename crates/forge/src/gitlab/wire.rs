@@ -52,6 +52,9 @@ pub(super) struct Project {
     pub(super) archived: bool,
     #[serde(default, deserialize_with = "or_default")]
     permissions: Permissions,
+    /// The file with the pipelines, if it is not `.gitlab-ci.yml`; or a URL, or `<file>@<project>[:<ref>]`.
+    #[serde(default)]
+    ci_config_path: Option<String>,
 }
 
 /// The access of the token's user, as a member of the project and of its group.
@@ -74,6 +77,15 @@ impl Project {
     pub(super) fn can_push(&self) -> Option<bool> {
         let known = [&self.permissions.project_access, &self.permissions.group_access];
         known.into_iter().flatten().map(|access| access.access_level >= DEVELOPER).max()
+    }
+
+    /// Returns the path of the file with the pipelines, if a setting of the project names one ("Specify a custom CI/CD
+    /// configuration file" in GitLab's documentation). A file of another project counts too: the setting may name this
+    /// project.
+    pub(super) fn ci_paths(&self) -> Vec<String> {
+        let path = self.ci_config_path.as_deref().filter(|path| !path.contains("://")).unwrap_or_default();
+        let path = path.split('@').next().unwrap_or_default().trim_start_matches('/');
+        Some(path.to_owned()).filter(|path| !path.is_empty()).into_iter().collect()
     }
 }
 
@@ -100,6 +112,9 @@ pub(super) struct MergeRequest {
     pub(super) reviewers: Option<Vec<User>>,
     #[serde(default)]
     pub(super) assignees: Option<Vec<User>>,
+    /// Why the merge request can or cannot be merged; missing before version 15.6.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) detailed_merge_status: String,
 }
 
 impl MergeRequest {
@@ -214,12 +229,35 @@ impl Member {
     }
 }
 
-/// A pipeline of a merge request.
-#[derive(Debug, Deserialize)]
+/// A pipeline.
+#[derive(Debug, Clone, Deserialize)]
 pub(super) struct Pipeline {
+    pub(super) id: u64,
+    #[serde(default)]
+    pub(super) project_id: Id,
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) sha: String,
     #[serde(default, deserialize_with = "or_default", rename = "ref")]
     pub(super) reference: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) status: String,
+    /// `push`, `merge_request_event`, `parent_pipeline`, `external` and others.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) source: String,
+    #[serde(default)]
+    pub(super) web_url: Option<String>,
+}
+
+impl Pipeline {
+    /// Returns whether the pipeline has only statuses that other services set, and no CI jobs.
+    pub(super) fn is_external(&self) -> bool {
+        self.source == "external"
+    }
+
+    /// Returns the pipeline as a check, for one whose jobs are not read.
+    pub(super) fn into_check(self, name: String, allow_failure: bool) -> Check {
+        Check { url: self.web_url, ..Check::new(name, state_of(&self.status, allow_failure)) }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -227,20 +265,65 @@ pub(super) struct Commit {
     pub(super) parent_ids: Vec<String>,
 }
 
+/// Returns the state of a job, a pipeline or a commit status. A manual job waits for a person; one whose failure is
+/// allowed does not stop its pipeline, so no one may ever start it.
+fn state_of(status: &str, allow_failure: bool) -> CheckState {
+    match status {
+        "success" => CheckState::Passed,
+        "failed" if !allow_failure => CheckState::Failed,
+        "manual" if !allow_failure => CheckState::Waiting,
+        "failed" | "canceled" | "skipped" | "manual" => CheckState::Skipped,
+        _ => CheckState::Pending,
+    }
+}
+
+/// A CI job of a pipeline, or a job that starts another pipeline (a bridge).
+#[derive(Debug, Deserialize)]
+pub(super) struct Job {
+    pub(super) id: u64,
+    pub(super) name: String,
+    status: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) allow_failure: bool,
+    #[serde(default)]
+    web_url: Option<String>,
+    /// Such as `script_failure` or `runner_system_failure`.
+    #[serde(default)]
+    failure_reason: Option<String>,
+    /// The pipeline that a bridge has started; `None` if it has started none.
+    #[serde(default)]
+    pub(super) downstream_pipeline: Option<Pipeline>,
+}
+
+impl Job {
+    /// `jobs` is the address below which the project's CI jobs have their pages.
+    pub(super) fn into_check(self, jobs: &str) -> Check {
+        let state = state_of(&self.status, self.allow_failure);
+        let reason = self.failure_reason.filter(|reason| !reason.is_empty());
+        Check {
+            url: self.web_url.or_else(|| Some(format!("{jobs}/{}", self.id))),
+            summary: reason.map(|reason| reason.replace('_', " ")),
+            log: Some(self.id.to_string()),
+            ..Check::new(self.name, state)
+        }
+    }
+}
+
 /// A CI job, or a commit status of another service. They share their IDs.
 #[derive(Debug, Deserialize)]
 pub(super) struct Status {
-    id: u64,
+    pub(super) id: u64,
     pub(super) name: String,
-    status: String,
+    pub(super) status: String,
     #[serde(default, deserialize_with = "or_default")]
     allow_failure: bool,
     #[serde(default)]
     target_url: Option<String>,
     #[serde(default)]
     description: Option<String>,
+    /// 0 before version 16.3, which does not say it.
     #[serde(default, deserialize_with = "or_default")]
-    pipeline_id: u64,
+    pub(super) pipeline_id: u64,
 }
 
 impl Status {
@@ -249,28 +332,61 @@ impl Status {
         (self.pipeline_id, self.id)
     }
 
+    /// Returns whether another service has set the status, which has an address elsewhere. A job has its page as address,
+    /// or none.
+    pub(super) fn is_of_service(&self) -> bool {
+        let is_page =
+            |target: &str| ["jobs", "builds"].iter().any(|kind| target.ends_with(&format!("/{kind}/{}", self.id)));
+        self.target_url.as_deref().is_some_and(|target| !target.is_empty() && !is_page(target))
+    }
+
     /// `jobs` is the address below which the project's CI jobs have their pages.
     pub(super) fn into_check(self, jobs: &str) -> Check {
-        let state = match self.status.as_str() {
-            "success" => CheckState::Passed,
-            "failed" if !self.allow_failure => CheckState::Failed,
-            // A manual job waits for a person, who may never start it.
-            "failed" | "canceled" | "skipped" | "manual" => CheckState::Skipped,
-            _ => CheckState::Pending,
-        };
-        let target = self.target_url.filter(|target| !target.is_empty());
-        // Only commit statuses of other services have an address elsewhere.
-        let is_page =
-            |target: &String| ["jobs", "builds"].iter().any(|kind| target.ends_with(&format!("/{kind}/{}", self.id)));
-        let is_job = target.as_ref().is_none_or(is_page);
+        let state = state_of(&self.status, self.allow_failure);
+        let is_job = !self.is_of_service();
         Check {
-            name: self.name,
-            state,
-            url: target.or_else(|| Some(format!("{jobs}/{}", self.id))),
+            url: self.target_url.filter(|target| !target.is_empty()).or_else(|| Some(format!("{jobs}/{}", self.id))),
             summary: self.description.filter(|text| !text.is_empty()),
             log: is_job.then(|| self.id.to_string()),
+            ..Check::new(self.name, state)
         }
     }
+}
+
+/// A reviewer of a merge request (`GET /projects/:id/merge_requests/:iid/reviewers`).
+#[derive(Debug, Deserialize)]
+pub(super) struct Reviewer {
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) user: User,
+    /// `unreviewed`, `reviewed`, `requested_changes`, `approved` and others.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) state: String,
+}
+
+/// Returns in words why a merge request cannot be merged, from `detailed_merge_status` ("Merge status" in GitLab's REST
+/// description); `None` if it can be, if only its pipelines prevent it, or if GitLab does not know it yet.
+pub(super) fn merge_status(status: &str) -> Option<String> {
+    Some(match status {
+        "" | "mergeable" | "checking" | "preparing" | "unchecked" | "approvals_syncing" | "ci_must_pass"
+        | "ci_still_running" | "not_open" => return None,
+        "broken_status" | "conflict" => "it conflicts with its target branch".to_owned(),
+        "commits_status" => "its branch has no commits, or does not exist".to_owned(),
+        "discussions_not_resolved" => "discussions are not resolved".to_owned(),
+        "draft_status" => "it is a draft".to_owned(),
+        "jira_association_missing" => "its title or description names no Jira issue".to_owned(),
+        "locked_paths" => "paths that it changes are locked".to_owned(),
+        "locked_lfs_files" => "files of Git LFS that it changes are locked".to_owned(),
+        "merge_request_blocked" => "another merge request blocks it".to_owned(),
+        "merge_time" => "it may be merged only after a certain time".to_owned(),
+        "need_rebase" => "it must be rebased".to_owned(),
+        "not_approved" => "approvals are missing".to_owned(),
+        "requested_changes" => "a reviewer has requested changes".to_owned(),
+        "security_policy_violations" | "policies_denied" => "a security policy prevents it".to_owned(),
+        "security_policy_pipeline_check" => "the pipelines of security policies have not passed".to_owned(),
+        "status_checks_must_pass" | "external_status_checks" => "external status checks have not passed".to_owned(),
+        "title_regex" | "title_not_matching" => "its title does not match the required form".to_owned(),
+        other => other.replace('_', " "),
+    })
 }
 
 #[cfg(test)]
@@ -310,18 +426,12 @@ mod tests {
 
     #[test]
     fn states_of_jobs_are_mapped() {
-        let check = |status: &str, allow_failure: bool, target: Option<&str>| {
-            let fields = serde_json::json!({
-                "id": 7, "name": "x", "status": status, "allow_failure": allow_failure, "target_url": target,
-            });
-            serde_json::from_value::<Status>(fields).unwrap().into_check("https://lab.example/a/b/-/jobs")
-        };
         for (status, expected) in [
             ("success", CheckState::Passed),
             ("failed", CheckState::Failed),
             ("canceled", CheckState::Skipped),
             ("skipped", CheckState::Skipped),
-            ("manual", CheckState::Skipped),
+            ("manual", CheckState::Waiting),
             ("created", CheckState::Pending),
             ("waiting_for_resource", CheckState::Pending),
             ("preparing", CheckState::Pending),
@@ -329,13 +439,37 @@ mod tests {
             ("canceling", CheckState::Pending),
             ("scheduled", CheckState::Pending),
         ] {
-            assert_eq!(check(status, false, None).state, expected, "{status}");
+            assert_eq!(state_of(status, false), expected, "{status}");
         }
-        assert_eq!(check("failed", true, None).state, CheckState::Skipped);
-        let job = check("success", false, None);
+        assert_eq!((state_of("failed", true), state_of("manual", true)), (CheckState::Skipped, CheckState::Skipped));
+        let job = serde_json::json!({"id": 7, "name": "x", "status": "failed", "failure_reason": "script_failure"});
+        let job = serde_json::from_value::<Job>(job).unwrap().into_check("https://lab.example/a/b/-/jobs");
         assert_eq!((job.url.as_deref(), job.log.as_deref()), (Some("https://lab.example/a/b/-/jobs/7"), Some("7")));
-        assert_eq!(check("success", false, Some("https://lab.example/a/b/-/jobs/7")).log.as_deref(), Some("7"));
-        assert_eq!(check("success", false, Some("https://ci.example/7")).log, None);
+        assert_eq!(job.summary.as_deref(), Some("script failure"));
+    }
+
+    #[test]
+    fn statuses_of_services_have_an_address_elsewhere() {
+        for (target, expected) in [
+            (None, false),
+            (Some(""), false),
+            (Some("https://lab.example/a/b/-/jobs/7"), false),
+            (Some("https://lab.example/a/b/builds/7"), false),
+            (Some("https://lab.example/a/b/-/jobs/8"), true),
+            (Some("https://ci.example/7"), true),
+        ] {
+            let fields = serde_json::json!({"id": 7, "name": "x", "status": "success", "target_url": target});
+            assert_eq!(serde_json::from_value::<Status>(fields).unwrap().is_of_service(), expected, "{target:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_prevents_a_merge_is_told() {
+        for quiet in ["", "mergeable", "checking", "ci_must_pass", "ci_still_running"] {
+            assert_eq!(merge_status(quiet), None, "{quiet}");
+        }
+        assert_eq!(merge_status("not_approved").as_deref(), Some("approvals are missing"));
+        assert_eq!(merge_status("new_rule").as_deref(), Some("new rule"));
     }
 
     #[test]
@@ -362,6 +496,17 @@ mod tests {
         let fields = serde_json::json!({"id": 1, "path_with_namespace": "a/b", "permissions": null, "archived": null});
         let project: Project = serde_json::from_value(fields).unwrap();
         assert_eq!((project.can_push(), project.archived), (None, false));
+        assert_eq!(project.ci_paths(), [] as [String; 0]);
+        for (setting, expected) in [
+            ("ci/main.yml", vec!["ci/main.yml"]),
+            ("/ci/main.yml", vec!["ci/main.yml"]),
+            ("ci/main.yml@a/b:main", vec!["ci/main.yml"]),
+            ("https://lab.example/ci.yml", vec![]),
+            ("", vec![]),
+        ] {
+            let fields = serde_json::json!({"id": 1, "path_with_namespace": "a/b", "ci_config_path": setting});
+            assert_eq!(serde_json::from_value::<Project>(fields).unwrap().ci_paths(), expected, "{setting}");
+        }
         let fields = serde_json::json!({
             "iid": 1, "web_url": "u", "state": "locked", "title": "Draft: T", "description": null, "sha": null,
             "source_branch": "a", "target_branch": "b", "source_project_id": null, "target_project_id": 5,

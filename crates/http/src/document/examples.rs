@@ -487,6 +487,7 @@ fn checks() -> Value {
             "state": "failed",
             "url": "https://github.com/example/shop/actions/runs/1/job/2",
             "summary": "2 tests failed",
+            "flaky": false,
         }],
         "stop": null,
         "attempts": 1,

@@ -19,6 +19,11 @@ pub(crate) enum CheckState {
     Failed,
     /// The check was skipped or canceled.
     Skipped,
+    /// The check continues when a person acts, such as by an approval. It is no failure, and has not finished.
+    Waiting,
+    /// The entry does not count in the result, and its summary says why: people without access to the repository can have
+    /// written it, or it only says something about the pull request.
+    Ignored,
 }
 
 impl From<ports::CheckState> for CheckState {
@@ -28,6 +33,8 @@ impl From<ports::CheckState> for CheckState {
             ports::CheckState::Passed => Self::Passed,
             ports::CheckState::Failed => Self::Failed,
             ports::CheckState::Skipped => Self::Skipped,
+            ports::CheckState::Waiting => Self::Waiting,
+            ports::CheckState::Ignored => Self::Ignored,
         }
     }
 }
@@ -43,6 +50,8 @@ pub(crate) struct Check {
     /// A line of text about the result.
     #[schema(required)]
     summary: Option<String>,
+    /// `true` if the check both failed and passed on the commit. Flaky checks are not repaired.
+    flaky: bool,
 }
 
 /// The checks of the newest commit that a job has pushed to its pull request.
@@ -62,7 +71,7 @@ pub(crate) struct JobChecks {
     /// The checks when they were last read, those that failed first.
     checks: Vec<Check>,
     /// The reason why failed checks are not repaired: `head_moved`, `fails_on_base`, `same_failure`, `attempts_used`,
-    /// `daily_limit` or `archived`. New reasons may be added.
+    /// `daily_limit`, `archived` or `flaky`. New reasons may be added.
     #[schema(required, value_type = Option<String>)]
     stop: Option<CheckStop>,
     /// The number of messages that were sent to repair checks since they last passed, or a person last sent a message.
@@ -79,6 +88,7 @@ impl From<ChecksOfJob> for JobChecks {
             state: check.state.into(),
             url: check.url,
             summary: check.summary,
+            flaky: check.is_flaky,
         };
         Self {
             sha: watch.as_ref().map(|watch| watch.sha.to_string()),

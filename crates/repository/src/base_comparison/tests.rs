@@ -60,7 +60,14 @@ impl Forge for Shared {
 
     async fn repository(&self) -> Result<HostRepository, ForgeError> {
         let (id, path) = ("7".to_owned(), "acme/shop".to_owned());
-        Ok(HostRepository { id, path, default_branch: None, can_push: Some(true), is_archived: false })
+        Ok(HostRepository {
+            id,
+            path,
+            default_branch: None,
+            can_push: Some(true),
+            is_archived: false,
+            ci_paths: Vec::new(),
+        })
     }
 
     async fn find_pulls(&self, _: &str) -> Result<Vec<HostPull>, ForgeError> {

@@ -19,7 +19,7 @@ fn sha(digit: &str) -> Sha {
 }
 
 fn check(name: &str) -> Check {
-    Check { name: name.to_owned(), state: CheckState::Failed, url: None, summary: None, log: Some("1".to_owned()) }
+    Check { log: Some("1".to_owned()), ..Check::new(name, CheckState::Failed) }
 }
 
 impl Fixture {

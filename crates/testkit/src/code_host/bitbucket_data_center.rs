@@ -197,7 +197,8 @@ fn users(state: &mut State, call: &Call) -> Reply {
     let filter = call.parameter("filter").unwrap_or_default().to_lowercase();
     let mut found: Vec<User> = state.users.clone();
     found.retain(|user| user.name.to_lowercase().contains(&filter));
-    for number in 1.. {
+    let ignores_permissions = state.ignores_permissions;
+    for number in (1..).take_while(|_| !ignores_permissions) {
         let root = format!("permission.{number}");
         let Some(wanted) = call.parameter(&root) else { break };
         let below = |name: &str| call.parameter(&format!("{root}.{name}")).map(str::to_owned);
@@ -229,31 +230,50 @@ fn repositories(state: &State, call: &Call, user: &User, token: &Token) -> Reply
     page(call, &listed.map(show_repository).collect::<Vec<_>>())
 }
 
-/// Lists the statuses of a commit in all repositories, newest first.
+/// Lists the builds of a commit in all repositories, newest first, with those that belong to none. Every user with a
+/// license may read and write here.
 fn builds(state: &State, call: &Call, user: &User, token: &Token, sha: &str) -> Reply {
-    let mut listed = Vec::new();
-    for repository in state.repositories.iter().filter(|repository| level(repository, user, token) > 0) {
-        for status in repository.statuses.iter().rev().filter(|status| status.sha == sha) {
-            listed.push(json!({
-                "key": status.context,
-                "name": status.context,
-                "state": status.state,
-                "url": status.url,
-                "description": status.description,
-                "updatedDate": 1_767_225_600_000_u64,
-            }));
-        }
-        for check in repository.checks.iter().filter(|check| check.sha == sha) {
-            let state = match check.passed {
-                None => "INPROGRESS",
-                Some(true) => "SUCCESSFUL",
-                Some(false) => "FAILED",
-            };
-            let url = format!("https://ci.example/{}", check.id);
-            listed.push(json!({"key": format!("CI-{}", check.id), "name": check.name, "state": state, "url": url}));
-        }
+    let of_none = state.instance_builds.iter().filter(|status| status.sha == sha).map(show_build);
+    let visible = state.repositories.iter().filter(|repository| level(repository, user, token) > 0);
+    let listed = of_none.chain(visible.flat_map(|repository| builds_of(repository, sha)));
+    page(call, &listed.collect::<Vec<_>>())
+}
+
+fn show_build(status: &Status) -> Value {
+    json!({
+        "key": status.context,
+        "name": status.context,
+        "state": status.state,
+        "url": status.url,
+        "description": status.description,
+        "updatedDate": 1_767_225_600_000_u64,
+    })
+}
+
+/// Returns the builds of a commit in a repository, newest first.
+fn builds_of(repository: &Repository, sha: &str) -> Vec<Value> {
+    let statuses = repository.statuses.iter().rev().filter(|status| status.sha == sha).map(show_build);
+    let checks = repository.checks.iter().filter(|check| check.sha == sha).map(|check| {
+        let state = match check.passed {
+            None => "INPROGRESS",
+            Some(true) => "SUCCESSFUL",
+            Some(false) => "FAILED",
+        };
+        let url = format!("https://ci.example/{}", check.id);
+        json!({"key": format!("CI-{}", check.id), "name": check.name, "state": state, "url": url})
+    });
+    statuses.chain(checks).collect()
+}
+
+/// Returns a build of a repository by its key. The name of the exception is unconfirmed.
+fn build(repository: &Repository, call: &Call, sha: &str) -> Reply {
+    let Some(key) = call.parameter("key").filter(|key| !key.is_empty()) else {
+        return invalid("key", "The key is missing.");
+    };
+    match builds_of(repository, sha).iter().find(|build| build["key"] == *key) {
+        Some(build) => Reply::json(200, build),
+        None => error(404, "build.status.NoSuchBuildStatusException", &format!("There is no build {key}.")),
     }
-    page(call, &listed)
 }
 
 /// Answers a request about a repository.
@@ -277,6 +297,7 @@ fn in_repository(state: &mut State, request: &Request<'_>, below: &[&str]) -> Re
         (&Method::GET, ["default-branch"]) => {
             Reply::json(200, &json!({"id": "refs/heads/main", "displayId": "main", "type": "BRANCH"}))
         }
+        (&Method::GET, ["commits", sha, "builds"]) => build(repository, call, sha),
         (&Method::POST, ["commits", sha, "builds"]) => set_build(state, request, sha),
         (&Method::GET, ["pull-requests"]) => list_pulls(state, request),
         (&Method::POST, ["pull-requests"]) => create_pull(state, request),
@@ -317,6 +338,7 @@ fn set_build(state: &mut State, request: &Request<'_>, sha: &str) -> Reply {
         state: field("state"),
         url: field("url"),
         description: field("description"),
+        pipeline: 0,
     };
     let statuses = &mut state.by_id(request.repository.id).unwrap().statuses;
     statuses.retain(|known| known.sha != status.sha || known.context != status.context);

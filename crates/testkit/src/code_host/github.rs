@@ -182,12 +182,7 @@ fn check_runs(url: &str, repository: &Repository, sha: &str, call: &Call) -> Rep
         |name: &str, otherwise: usize| call.parameter(name).and_then(|value| value.parse().ok()).unwrap_or(otherwise);
     let (size, page) = (number("per_page", 30).min(100), number("page", 1));
     let all: Vec<&Check> = repository.checks.iter().filter(|check| check.sha == sha).collect();
-    let show = |check: &&Check| {
-        let mut shown = show_check(url, repository, check);
-        shown["output"] = json!({"title": null});
-        shown["app"] = json!({"slug": "github-actions"});
-        shown
-    };
+    let show = |check: &&Check| show_check_run(url, repository, check);
     let listed: Vec<Value> = all.iter().skip((page - 1) * size).take(size).map(show).collect();
     let reply = Reply::json(200, &json!({"total_count": all.len(), "check_runs": listed}));
     if all.len() <= page * size {
@@ -195,6 +190,25 @@ fn check_runs(url: &str, repository: &Repository, sha: &str, call: &Call) -> Rep
     }
     let path = format!("{url}/api/v3/repos/{}/commits/{sha}/check-runs", repository.path);
     reply.header("link", format!("<{path}?per_page={size}&page={}>; rel=\"next\"", page + 1))
+}
+
+/// Describes a check run, with what its app has written.
+fn show_check_run(url: &str, repository: &Repository, check: &Check) -> Value {
+    let mut shown = show_check(url, repository, check);
+    let output = repository.outputs.get(&check.id).cloned().unwrap_or_default();
+    if !output.conclusion.is_empty() {
+        shown["conclusion"] = output.conclusion.into();
+    }
+    let text = |text: String| Some(text).filter(|text| !text.is_empty());
+    shown["output"] = json!({
+        "title": text(output.title),
+        "summary": text(output.summary),
+        "text": text(output.text),
+        "annotations_count": output.annotations.len(),
+        "annotations_url": format!("{url}/api/v3/repos/{}/check-runs/{}/annotations", repository.path, check.id),
+    });
+    shown["app"] = json!({"slug": if output.is_of_app { "linter" } else { "github-actions" }});
+    shown
 }
 
 /// Returns the ID of the run of GitHub Actions for a commit.
@@ -414,10 +428,24 @@ fn repository(state: &mut State, call: &Call, user: &User, token: &Token, path: 
             }
             check_runs(&url, &found, sha, call)
         }
+        (&Method::GET, ["check-runs", id, below @ ..]) => {
+            match (found.checks.iter().find(|check| check.id.to_string() == *id), below) {
+                (Some(check), []) => Reply::json(200, &show_check_run(&url, &found, check)),
+                (Some(check), ["annotations"]) => {
+                    let annotations = found.outputs.get(&check.id).map(|output| output.annotations.clone());
+                    Reply::json(200, &Value::Array(annotations.unwrap_or_default()))
+                }
+                _ => error(404, "Not Found"),
+            }
+        }
         (&Method::GET, ["actions", "runs"]) => {
             let sha = call.parameter("head_sha").unwrap_or_default();
             let has_run = found.checks.iter().any(|check| check.sha == sha);
-            let listed = if has_run { vec![json!({"id": run_id(sha)})] } else { vec![] };
+            let mut listed = if has_run { vec![json!({"id": run_id(sha)})] } else { vec![] };
+            listed.extend(found.waiting_workflows.iter().filter(|(commit, _)| commit == sha).map(|(_, name)| {
+                let page = format!("{url}/{path}/actions/runs/1");
+                json!({"id": 1, "name": name, "status": "completed", "conclusion": "action_required", "html_url": page})
+            }));
             Reply::json(200, &json!({"total_count": listed.len(), "workflow_runs": listed}))
         }
         (&Method::GET, ["actions", "runs", run, "jobs"]) => {
@@ -456,6 +484,7 @@ fn repository(state: &mut State, call: &Call, user: &User, token: &Token, path: 
                 state: text("state"),
                 url: text("target_url"),
                 description: text("description"),
+                pipeline: 0,
             };
             state.by_path(path).unwrap().statuses.push(status);
             Reply::json(201, &json!({"id": id}))

@@ -1,13 +1,14 @@
 //! The interface of GitLab (Free edition, version 19), whose projects are private.
 
 mod discussion;
+mod pipelines;
 mod pulls;
 
 use http::Method;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use super::state::{Check, Repository, State, Status, User};
+use super::state::{Repository, State, User};
 use super::{Call, Reply};
 
 /// The emoji that the stand-in knows.
@@ -16,9 +17,6 @@ const EMOJI: [&str; 10] =
 
 /// The prefixes that mark the title of a draft.
 const DRAFTS: [&str; 3] = ["draft:", "[draft]", "(draft)"];
-
-/// The first ID of commit statuses, which the state does not number.
-const FIRST_STATUS: u64 = 1_000_000;
 
 /// The first ID of the notes that GitLab writes itself.
 const FIRST_SYSTEM_NOTE: u64 = 2_000_000;
@@ -77,7 +75,11 @@ pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
             page(call, &state.url, listed.collect())
         }
         (&Method::GET, ["users", id]) => match state.users.iter().find(|user| user.id.to_string() == *id) {
-            Some(user) => Reply::json(200, &show_user(&state.url, user)),
+            Some(user) => {
+                let mut shown = show_user(&state.url, user);
+                shown["bot"] = user.is_bot.into();
+                Reply::json(200, &shown)
+            }
             None => message(404, "404 User Not Found"),
         },
         (_, ["projects", project, below @ ..]) => match find(state, call, &user, project, below) {
@@ -261,6 +263,8 @@ impl Request<'_> {
             (&Method::GET, ["repository", "commits", sha, "merge_requests"]) => self.pulls_of(sha),
             (&Method::GET, ["repository", "commits", sha]) => self.commit(sha),
             (&Method::POST, ["statuses", sha]) => self.set_status(state, sha),
+            (&Method::GET, ["pipelines"]) => self.list_pipelines(),
+            (&Method::GET, ["pipelines", id, below]) => self.in_pipeline(id, below),
             (&Method::GET, ["jobs", id, "trace"]) => {
                 match self.found.checks.iter().find(|check| check.id.to_string() == *id) {
                     Some(check) => Reply::text(200, check.log.clone()),
@@ -283,6 +287,7 @@ impl Request<'_> {
             "empty_repo": self.found.branches.is_empty(),
             "archived": self.found.is_archived,
             "visibility": "private",
+            "ci_config_path": Some(&self.found.ci_config_path).filter(|path| !path.is_empty()),
             "web_url": self.web_url(),
             "http_url_to_repo": format!("{}.git", self.web_url()),
             "merge_requests_enabled": true,
@@ -352,90 +357,6 @@ impl Request<'_> {
             }
             None => message(404, "404 Commit Not Found"),
         }
-    }
-
-    fn show_status(&self, number: usize, status: &Status) -> Value {
-        json!({
-            "id": FIRST_STATUS + number as u64,
-            "sha": status.sha,
-            "status": status.state,
-            "name": status.context,
-            "target_url": status.url,
-            "description": status.description,
-            "allow_failure": false,
-            "pipeline_id": 1,
-        })
-    }
-
-    fn show_job(&self, check: &Check) -> Value {
-        json!({
-            "id": check.id,
-            "sha": check.sha,
-            "status": check.passed.map_or("running", |passed| if passed { "success" } else { "failed" }),
-            "name": check.name,
-            "target_url": null,
-            "description": null,
-            "allow_failure": false,
-            "pipeline_id": 1,
-        })
-    }
-
-    fn statuses(&self, sha: &str) -> Reply {
-        if !is_hash(sha) {
-            return message(404, "404 Commit Not Found");
-        }
-        let checks = self.found.checks.iter().filter(|check| check.sha == sha);
-        let mut listed: Vec<Value> = checks.map(|check| self.show_job(check)).collect();
-        let statuses = self.found.statuses.iter().enumerate().filter(|(_, status)| status.sha == sha);
-        listed.extend(statuses.map(|(number, status)| self.show_status(number, status)));
-        page(self.call, &self.url, listed)
-    }
-
-    fn set_status(&self, state: &mut State, sha: &str) -> Reply {
-        let text = |name: &str| self.call.body[name].as_str().unwrap_or_default().to_owned();
-        if !is_hash(sha) {
-            return message(404, "404 Commit Not Found");
-        }
-        let wanted = text("state");
-        if !["pending", "running", "success", "failed", "canceled", "skipped"].contains(&wanted.as_str()) {
-            return error(400, "state does not have a valid value");
-        }
-        for name in ["description", "target_url"] {
-            if text(name).chars().count() > 255 {
-                return invalid(name, "is too long (maximum is 255 characters)");
-            }
-        }
-        let url = text("target_url");
-        if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
-            return invalid("target_url", "is blocked: Only allowed schemes are http, https");
-        }
-        let name = Some(text("name")).filter(|name| !name.is_empty()).unwrap_or_else(|| text("context"));
-        let context = if name.is_empty() { "default".to_owned() } else { name };
-        if self.found.checks.iter().any(|check| check.sha == sha && check.name == context) {
-            return invalid("name", "has already been taken");
-        }
-        let status = Status { sha: sha.to_owned(), context, state: wanted, url, description: text("description") };
-        let known = self.found.statuses.iter().rposition(|known| {
-            let is_active = known.state == "pending" || known.state == "running";
-            known.sha == status.sha && known.context == status.context && is_active
-        });
-        let statuses = &mut state.by_id(self.found.id).unwrap().statuses;
-        let Some(number) = known else {
-            statuses.push(status);
-            return Reply::json(201, &self.show_status(statuses.len() - 1, &statuses[statuses.len() - 1]));
-        };
-        let event = match (statuses[number].state.as_str(), status.state.as_str()) {
-            ("pending" | "running", "pending") => Some("enqueue"),
-            ("running", "running") => Some("run"),
-            _ => None,
-        };
-        if let Some(event) = event {
-            let reason = format!("Reason(s): Status cannot transition via \"{event}\"");
-            let from = &statuses[number].state;
-            return message(400, format!("Cannot transition status via :{event} from :{from} ({reason})"));
-        }
-        statuses[number] = status;
-        Reply::json(201, &self.show_status(number, &statuses[number]))
     }
 }
 

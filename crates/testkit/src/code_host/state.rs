@@ -69,6 +69,70 @@ pub struct Repository {
     pub merged_results: Vec<MergedResult>,
     /// The existing labels.
     pub labels: Vec<String>,
+    /// The pipelines with their jobs and bridges, oldest first. Checks that none of them has are jobs of a pipeline for
+    /// their commit. Only GitLab has them.
+    pub pipelines: Vec<Pipeline>,
+    /// The value of `detailed_merge_status` of open merge requests; empty for `checking`. Only GitLab has it.
+    pub merge_status: String,
+    /// The names of reviewers who have requested changes. Only GitLab has them.
+    pub changes_requested: Vec<String>,
+    /// The file with the pipelines, if a setting names one. Only GitLab has the setting.
+    pub ci_config_path: String,
+    /// What apps have written about checks, by the IDs of the checks. Only GitHub has it.
+    pub outputs: BTreeMap<u64, Output>,
+    /// The commits and names of workflows that wait for an approval, and have no jobs. Only GitHub has them.
+    pub waiting_workflows: Vec<(String, String)>,
+}
+
+/// What an app has written about a check.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Output {
+    /// The conclusion, which replaces the result of the check; empty for the result.
+    pub conclusion: String,
+    /// The title.
+    pub title: String,
+    /// The summary.
+    pub summary: String,
+    /// The text.
+    pub text: String,
+    /// The annotations.
+    pub annotations: Vec<serde_json::Value>,
+    /// `true` if an app other than GitHub Actions has made the check.
+    pub is_of_app: bool,
+}
+
+/// A pipeline of GitLab.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pipeline {
+    /// The ID.
+    pub id: u64,
+    /// The commit.
+    pub sha: String,
+    /// The branch, or `refs/merge-requests/…`.
+    pub reference: String,
+    /// `push`, `merge_request_event`, `parent_pipeline` for a child, or `external`.
+    pub source: String,
+    /// The status.
+    pub status: String,
+    /// The IDs of the checks that are its jobs.
+    pub jobs: Vec<u64>,
+    /// The jobs that start other pipelines.
+    pub bridges: Vec<Bridge>,
+}
+
+/// A job of a pipeline that starts another pipeline.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bridge {
+    /// The ID.
+    pub id: u64,
+    /// The name.
+    pub name: String,
+    /// The status. Without `strategy: depend`, it is `success` as soon as the other pipeline exists.
+    pub status: String,
+    /// `true` if its failure is allowed.
+    pub allow_failure: bool,
+    /// The project and the ID of the other pipeline, and its status.
+    pub downstream: Option<(u64, u64, String)>,
 }
 
 /// The state of a pull request.
@@ -213,6 +277,8 @@ pub struct Status {
     pub url: String,
     /// The description.
     pub description: String,
+    /// The ID of its pipeline. Only GitLab has them.
+    pub pipeline: u64,
 }
 
 /// A check: a CI job with a log.
@@ -264,6 +330,10 @@ pub struct State {
     pub has_issue_team: bool,
     /// `true` if the teams of a repository cannot be read, as on old versions of Gitea.
     pub hides_teams: bool,
+    /// The builds that users have reported to the whole instance and to no repository. Only Bitbucket Data Center has them.
+    pub instance_builds: Vec<Status>,
+    /// `true` if the list of users ignores filters by permission. Only Bitbucket Data Center has the list.
+    pub ignores_permissions: bool,
     pub(super) times: Times,
     next: u64,
 }
@@ -309,6 +379,8 @@ impl State {
             closed: BTreeSet::new(),
             has_issue_team: false,
             hides_teams: false,
+            instance_builds: Vec::new(),
+            ignores_permissions: false,
             times: Times::default(),
             next: 100,
         }

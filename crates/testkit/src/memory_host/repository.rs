@@ -33,6 +33,7 @@ impl Forge for MemoryHost {
             default_branch: Some("main".to_owned()),
             can_push: Some(true),
             is_archived: false,
+            ci_paths: Vec::new(),
         };
         self.call(HostCall::Repository, |_| Ok(described)).await
     }

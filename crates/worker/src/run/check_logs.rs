@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::future::join_all;
-use journeyman_core::checks::{LOG_BYTES, LOG_FOLDER, MOST_LOGS};
+use journeyman_core::checks::{LOG_BYTES, LOG_FOLDER, MOST_LOG_FILES};
 use journeyman_core::message::SourceLog;
 use journeyman_core::ports::Forge;
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
@@ -32,7 +32,7 @@ pub(super) struct CheckLogs<'a> {
 impl CheckLogs<'_> {
     /// Replaces the folder with the logs of earlier failures. A log that cannot be read is replaced by the reason.
     pub(super) async fn write(&self, logs: &[SourceLog]) -> Result<(), RunError> {
-        let texts = join_all(logs.iter().take(MOST_LOGS).map(|log| self.read(log))).await;
+        let texts = join_all(logs.iter().take(MOST_LOG_FILES).map(|log| self.read(log))).await;
         let files: Vec<(String, String)> = logs
             .iter()
             .zip(texts)

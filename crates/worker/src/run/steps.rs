@@ -397,8 +397,11 @@ impl Steps for HostSteps<'_> {
         };
         let project = &self.assignment.project;
         let base = &base_of(job, project, &self.mirror)?;
-        let (ci_files, ci_paths) =
-            (project.settings.pull_request.ci_files, &project.settings.pull_request.ci_paths[..]);
+        let (ci_files, mut ci_paths) =
+            (project.settings.pull_request.ci_files, project.settings.pull_request.ci_paths.clone());
+        // The remote was just described.
+        ci_paths.extend(self.forge.known_repository().map(|repository| repository.ci_paths).unwrap_or_default());
+        let ci_paths = &ci_paths[..];
         let left_out = &self.left_out().await;
         Ok(push.run(job, &Outgoing { branch, head, commits, left_out, base, ci_files, ci_paths }).await?)
     }

@@ -486,6 +486,7 @@ impl Forge for SimulatedForge<'_> {
             default_branch: Some(MAIN.to_owned()),
             can_push: Some(true),
             is_archived: false,
+            ci_paths: Vec::new(),
         })
     }
 

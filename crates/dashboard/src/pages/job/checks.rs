@@ -13,6 +13,8 @@ pub(super) struct ChecksLine {
     /// The result, or the progress.
     pub(super) text: String,
     pub(super) failed: Vec<FailedCheck>,
+    /// The other checks that need words: those that wait for a person, do not count, or are flaky.
+    pub(super) others: Vec<String>,
     /// The reaction to failed checks.
     pub(super) note: Option<String>,
 }
@@ -31,14 +33,17 @@ impl ChecksLine {
         let watch = watch.filter(|watch| pushed == Some(&watch.sha))?;
         let settled = job.checks.as_deref().filter(|checks| checks.sha == watch.sha);
         let count = |state| watch.checks.iter().filter(|check| check.state == state).count();
-        let total = watch.checks.len();
+        let (waiting, ignored) = (count(CheckState::Waiting), count(CheckState::Ignored));
+        let total = watch.checks.len() - ignored;
+        let unfinished = count(CheckState::Pending) + waiting;
         let text = match settled.map(|settled| settled.result) {
             Some(CheckResult::Passed) => format!("{} passed", words::counted(total, "check")),
             Some(CheckResult::Failed) => format!("{} of {total} failed", count(CheckState::Failed)),
             Some(CheckResult::None) => "none".to_owned(),
-            Some(CheckResult::TimedOut) => format!("{} did not finish within a day", count(CheckState::Pending)),
-            None if total == 0 => return None,
-            None => format!("{} of {total} finished", total - count(CheckState::Pending)),
+            Some(CheckResult::TimedOut) => format!("{unfinished} did not finish within a day"),
+            None if watch.checks.is_empty() => return None,
+            None if total == 0 => "none yet".to_owned(),
+            None => format!("{} of {total} finished", total - unfinished),
         };
         let mark = match settled.map(|settled| settled.result) {
             Some(CheckResult::Passed) => "completed",
@@ -48,13 +53,23 @@ impl ChecksLine {
         };
         let failed =
             watch.checks.iter().filter(|check| check.state == CheckState::Failed).map(FailedCheck::of).collect();
+        let others = watch.checks.iter().filter_map(told).collect();
         let settled = settled.filter(|settled| settled.result == CheckResult::Failed);
         let note = settled.and_then(|settled| match settled.stop {
             Some(stop) => Some(format!("Not repaired: {}.", stop.text())),
             None => settled.attempted.then(|| format!("Repair requested (attempt {}).", settled.attempts)),
         });
-        Some(Self { mark, text, failed, note })
+        Some(Self { mark, text, failed, others, note })
     }
+}
+
+/// Returns the line of a check that has not failed, if its state needs words.
+fn told(check: &Check) -> Option<String> {
+    let is_special = matches!(check.state, CheckState::Waiting | CheckState::Ignored) || check.is_flaky;
+    let summary = check.summary.as_deref().filter(|_| check.state == CheckState::Ignored);
+    let more = summary.map(|summary| format!(": {}", visible::line(summary))).unwrap_or_default();
+    let line = || format!("{} {}{more}", visible::line(&check.name), check.told());
+    (is_special && check.state != CheckState::Failed).then(line)
 }
 
 impl FailedCheck {
@@ -106,13 +121,8 @@ mod tests {
     }
 
     fn watch(digit: &str, states: &[CheckState]) -> CheckWatch {
-        let check = |state: &CheckState| Check {
-            name: "test".to_owned(),
-            state: *state,
-            url: Some("javascript:alert(1)".to_owned()),
-            summary: None,
-            log: None,
-        };
+        let check =
+            |state: &CheckState| Check { url: Some("javascript:alert(1)".to_owned()), ..Check::new("test", *state) };
         CheckWatch {
             job: JobId::from_uuid(Uuid::nil()),
             project: "shop".parse().unwrap(),
@@ -141,6 +151,20 @@ mod tests {
                 (found, expected) => assert!(found.unwrap().starts_with(expected.unwrap()), "{text}"),
             }
         }
+    }
+
+    #[test]
+    fn checks_that_wait_or_do_not_count_are_told() {
+        use CheckState::{Ignored, Passed, Waiting};
+        let line = ChecksLine::of(&job(None, None), Some(watch("a", &[Waiting, Passed, Ignored]))).unwrap();
+        assert_eq!(line.text, "1 of 2 finished");
+        assert_eq!(line.others, ["test waits for a person", "test does not count as a check"]);
+        let line = ChecksLine::of(&job(None, None), Some(watch("a", &[Ignored]))).unwrap();
+        assert_eq!(line.text, "none yet");
+        let mut watch = watch("a", &[Passed]);
+        watch.checks[0].is_flaky = true;
+        let line = ChecksLine::of(&job(Some(CheckResult::Passed), None), Some(watch)).unwrap();
+        assert_eq!(line.others, ["test passed, after another result on the same commit"]);
     }
 
     #[test]

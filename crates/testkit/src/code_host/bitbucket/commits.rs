@@ -69,7 +69,7 @@ pub(super) fn set_status(state: &mut State, call: &Call, found: &Repository, sha
         return invalid("description", &["Ensure this value has at most 255 characters".to_owned()]);
     }
     let description = text("description");
-    let status = Status { sha: sha.to_owned(), context: key, state: name, url, description };
+    let status = Status { sha: sha.to_owned(), context: key, state: name, url, description, pipeline: 0 };
     let statuses = &mut state.by_id(found.id).unwrap().statuses;
     statuses.retain(|known| known.sha != status.sha || known.context != status.context);
     statuses.push(status.clone());

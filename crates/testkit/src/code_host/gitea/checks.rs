@@ -72,6 +72,7 @@ impl At<'_> {
             state: state.clone(),
             url: self.text("target_url"),
             description: self.text("description"),
+            pipeline: 0,
         };
         let context = status.context.clone();
         self.stored().statuses.push(status);

@@ -35,7 +35,7 @@ impl Request<'_> {
             "reviewers": self.show_people(&pull.reviewers),
             "assignees": self.show_people(&pull.assignees),
             "merged_at": merged_at,
-            "detailed_merge_status": "checking",
+            "detailed_merge_status": if self.found.merge_status.is_empty() { "checking" } else { &self.found.merge_status },
         })
     }
 
@@ -101,7 +101,8 @@ impl Request<'_> {
         match (&self.call.method, rest) {
             (&Method::GET, []) => Reply::json(200, &self.show_pull(pull)),
             (&Method::PUT, []) => self.update_pull(state, pull),
-            (&Method::GET, ["pipelines"]) => self.pipelines(pull),
+            (&Method::GET, ["pipelines"]) => self.pipelines_of(pull),
+            (&Method::GET, ["reviewers"]) => self.reviewers(pull),
             (_, ["notes" | "discussions" | "award_emoji", ..]) => {
                 self.conversation(state, Place::Pull(pull.number), rest)
             }
@@ -110,21 +111,24 @@ impl Request<'_> {
     }
 
     /// Lists the pipelines of a merge request, newest first.
-    fn pipelines(&self, pull: &Pull) -> Reply {
-        let of_head = json!({
-            "id": 1,
-            "sha": self.found.sha_of(pull),
-            "ref": format!("refs/merge-requests/{}/head", pull.number),
-            "status": "running",
+    fn pipelines_of(&self, pull: &Pull) -> Reply {
+        let head = self.found.sha_of(pull);
+        let mut listed = self.pipelines();
+        listed.retain(|pipeline| {
+            let is_result = pipeline.reference == format!("refs/merge-requests/{}/merge", pull.number);
+            is_result || (pipeline.sha == head && pipeline.source != "parent_pipeline")
         });
-        let results = self.found.merged_results.iter().zip(2..).filter(|(result, _)| result.pull == pull.number);
-        let shown = results.map(|(result, id)| {
-            let name = format!("refs/merge-requests/{}/merge", result.pull);
-            json!({"id": id, "sha": result.merge, "ref": name, "status": "running"})
+        page(self.call, &self.url, listed.iter().rev().map(|pipeline| self.show_pipeline(pipeline)).collect())
+    }
+
+    /// Lists the reviewers of a merge request, with what they have done.
+    fn reviewers(&self, pull: &Pull) -> Reply {
+        let shown = pull.reviewers.iter().map(|name| {
+            let asks = self.found.changes_requested.contains(name);
+            let user = self.users.iter().find(|user| user.name == *name).map(|user| show_user(&self.url, user));
+            json!({"user": user, "state": if asks { "requested_changes" } else { "unreviewed" }})
         });
-        let mut listed: Vec<Value> = [of_head].into_iter().chain(shown).collect();
-        listed.reverse();
-        page(self.call, &self.url, listed)
+        page(self.call, &self.url, shown.collect())
     }
 
     /// Lists the merge requests that have a commit.
