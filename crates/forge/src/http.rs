@@ -3,6 +3,8 @@
 //! A `GET` is repeated after a failure; other requests never are, because they may have taken effect. Answers are read
 //! leniently: fields that the service does not need may be missing or have other types.
 
+mod limits;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,13 +15,15 @@ use http::{HeaderMap, Method, StatusCode, header};
 use journeyman_core::poll::Quota;
 use journeyman_core::ports::ForgeError;
 use journeyman_core::project::SecretValue;
-use journeyman_core::time::{Clock, Timestamp};
+use journeyman_core::time::Clock;
 use journeyman_net::{Client, Limits};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use url::Url;
+
+use self::limits::{Operation, Stopped};
 
 /// The limits of a request.
 const LIMITS: Limits = Limits { time: Duration::from_secs(30), bytes: 16 << 20 };
@@ -29,12 +33,6 @@ const CONCURRENT: usize = 16;
 
 /// The delays before a `GET` is repeated.
 const DELAYS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
-
-/// The time to wait after a rate limit if the host does not say.
-const DEFAULT_WAIT: Duration = Duration::from_secs(60);
-
-/// The longest time to wait after a rate limit.
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// The maximum number of redirects of a `GET`.
 const REDIRECTS: usize = 3;
@@ -71,15 +69,15 @@ impl Authorization {
 /// The state that all requests to a code host share.
 pub(crate) struct Throttle {
     concurrent: Semaphore,
-    /// The time until which the host accepts no requests.
-    until: Mutex<Option<Timestamp>>,
+    /// The operations that the host accepts only later.
+    stopped: Mutex<Stopped>,
     /// The rate limit, as the newest answer describes it.
     quota: Mutex<Option<Quota>>,
 }
 
 impl Default for Throttle {
     fn default() -> Self {
-        Self { concurrent: Semaphore::new(CONCURRENT), until: Mutex::default(), quota: Mutex::default() }
+        Self { concurrent: Semaphore::new(CONCURRENT), stopped: Mutex::default(), quota: Mutex::default() }
     }
 }
 
@@ -156,14 +154,6 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Returns the rate limit of an hour, if the answer describes it completely, as GitHub does.
-    fn quota(&self) -> Option<Quota> {
-        let number = |name: &str| self.header(name).and_then(|text| text.trim().parse::<u64>().ok());
-        let seconds = i64::try_from(number("x-ratelimit-reset")?).ok()?;
-        let resets_at = Timestamp::from_micros(seconds.checked_mul(1_000_000)?);
-        Some(Quota { limit: number("x-ratelimit-limit")?, remaining: number("x-ratelimit-remaining")?, resets_at })
-    }
-
     /// Returns the address of the next page of a list, from the header `Link` (RFC 8288).
     pub(crate) fn next(&self) -> Option<String> {
         let links = self.headers.get_all(header::LINK).into_iter().filter_map(|value| value.to_str().ok());
@@ -172,24 +162,6 @@ impl Answer {
             let is_next = parameters.split(';').any(|one| matches!(one.trim(), "rel=\"next\"" | "rel=next"));
             is_next.then(|| address.trim().trim_start_matches('<').trim_end_matches('>').to_owned())
         })
-    }
-
-    /// Returns the time for which the host accepts no more requests, if this answer says so.
-    fn rate_limit(&self, now: Timestamp) -> Option<Duration> {
-        let number = |name: &str| self.header(name).and_then(|text| text.trim().parse::<i64>().ok());
-        let is_refused = matches!(self.status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
-        let has_none_left = number("x-ratelimit-remaining") == Some(0);
-        let says_so = || String::from_utf8_lossy(&self.body).to_lowercase().contains("rate limit");
-        let retry_after = number("retry-after");
-        let is_limit = self.status == StatusCode::TOO_MANY_REQUESTS
-            || (is_refused && (retry_after.is_some() || has_none_left || says_so()));
-        if !is_limit {
-            return None;
-        }
-        let reset = || number("x-ratelimit-reset").or_else(|| number("ratelimit-reset")).filter(|_| has_none_left);
-        let seconds = retry_after.or_else(|| reset().map(|at| at - now.as_micros() / 1_000_000));
-        let wait = seconds.map_or(DEFAULT_WAIT, |seconds| Duration::from_secs(seconds.max(1).unsigned_abs()));
-        Some(wait.min(LONGEST_WAIT))
     }
 }
 
@@ -294,10 +266,7 @@ impl Http {
         body: Option<&Value>,
         tag: Option<&str>,
     ) -> Result<Answer, ForgeError> {
-        let now = self.clock.now();
-        if let Some(until) = self.blocked_until().filter(|until| *until > now && *until <= now + LONGEST_WAIT) {
-            return Err(ForgeError::RateLimited(until.since(now)));
-        }
+        let operation = self.permitted(method, url)?;
         let _permit = self.throttle.concurrent.acquire().await;
         let mut request = http::Request::builder().method(method).uri(url.as_str());
         request = request.header("user-agent", "journeyman").header("accept", "application/json");
@@ -329,20 +298,33 @@ impl Http {
         let sent = sent.map_err(|error| ForgeError::Unclear(format!("{host} cannot be used: {error}")))?;
         let (parts, body) = sent.into_parts();
         let answer = Answer { status: parts.status, headers: parts.headers, body };
-        if let Some(quota) = answer.quota() {
-            *self.throttle.quota.lock().unwrap_or_else(PoisonError::into_inner) = Some(quota);
-        }
-        match answer.rate_limit(now) {
-            Some(wait) => {
-                *self.throttle.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(now + wait);
-                Err(ForgeError::RateLimited(wait))
-            }
-            None => Ok(answer),
+        self.observe(&operation, &answer)?;
+        Ok(answer)
+    }
+
+    /// Returns the operation of a request, unless the host accepts it only later.
+    fn permitted(&self, method: &Method, url: &Url) -> Result<Operation, ForgeError> {
+        let base = Url::parse(&self.base).map(|base| base.path().trim_end_matches('/').to_owned()).unwrap_or_default();
+        let operation = Operation::of(method, url.path().strip_prefix(&base).unwrap_or(url.path()));
+        let now = self.clock.now();
+        let stopped = self.throttle.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        match stopped.until(&operation, now) {
+            Some(until) => Err(ForgeError::RateLimited(until.since(now))),
+            None => Ok(operation),
         }
     }
 
-    fn blocked_until(&self) -> Option<Timestamp> {
-        *self.throttle.until.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Records the rate limits in an answer.
+    ///
+    /// # Errors
+    /// The answer refuses the request because of a rate limit.
+    fn observe(&self, operation: &Operation, answer: &Answer) -> Result<(), ForgeError> {
+        let now = self.clock.now();
+        if let Some(quota) = answer.quota(now) {
+            *self.throttle.quota.lock().unwrap_or_else(PoisonError::into_inner) = quota;
+        }
+        let mut stopped = self.throttle.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        stopped.record(operation, answer, now).map_or(Ok(()), |wait| Err(ForgeError::RateLimited(wait)))
     }
 
     fn address(&self, path: &str) -> Result<Url, ForgeError> {
@@ -414,6 +396,7 @@ impl Http {
         limit: usize,
     ) -> Result<Option<Vec<u8>>, ForgeError> {
         let origin = self.address(path)?;
+        let operation = self.permitted(&Method::GET, &origin)?;
         let mut url = origin.clone();
         for _ in 0..=REDIRECTS {
             let mut request = http::Request::get(url.as_str()).header("user-agent", "journeyman");
@@ -432,6 +415,11 @@ impl Http {
                 )),
                 error => ForgeError::Unclear(format!("the log cannot be read: {error}")),
             })?;
+            if url.origin() == origin.origin() {
+                // The body of a refusal is not read.
+                let (status, headers) = (answer.status(), answer.headers().clone());
+                self.observe(&operation, &Answer { status, headers, body: Bytes::new() })?;
+            }
             if answer.status().is_redirection() {
                 let target = answer.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
                 match target.and_then(|target| url.join(target).ok()) {

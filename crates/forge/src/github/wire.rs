@@ -435,3 +435,22 @@ pub(super) struct GraphError {
     #[serde(default)]
     pub(super) message: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_that_the_description_of_the_interface_lacks_are_known() {
+        for (status, conclusion, expected) in [
+            ("completed", Some("stale"), CheckState::Skipped),
+            ("completed", Some("startup_failure"), CheckState::Failed),
+            ("completed", Some("action_required"), CheckState::Waiting),
+            ("waiting", None, CheckState::Waiting),
+            ("requested", None, CheckState::Pending),
+            ("queued", None, CheckState::Pending),
+        ] {
+            assert_eq!(state_of(status, conclusion), expected, "{status} {conclusion:?}");
+        }
+    }
+}

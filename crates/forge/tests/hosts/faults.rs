@@ -68,7 +68,7 @@ async fn a_read_is_repeated_after_a_failure() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_is_obeyed_by_all_requests() {
+async fn a_rate_limit_of_an_operation_stops_only_that_operation() {
     for product in PRODUCTS {
         let fixture = Fixture::new(product).await;
         let forge = fixture.forge().await;
@@ -79,6 +79,8 @@ async fn a_rate_limit_is_obeyed_by_all_requests() {
         let before = fixture.server.requests().len();
         assert!(matches!(forge.pull(1).await, Err(ForgeError::RateLimited(_))), "{product:?}");
         assert_eq!(fixture.server.requests().len(), before, "{product:?}: nothing is sent meanwhile");
+        forge.find_pulls("work").await.unwrap();
+        assert!(fixture.server.requests().len() > before, "{product:?}: other operations go on");
         fixture.world.advance(std::time::Duration::from_secs(31));
         assert_eq!(forge.pull(1).await, Ok(None), "{product:?}");
     }
