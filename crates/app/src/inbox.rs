@@ -4,6 +4,7 @@ mod batch;
 mod context;
 mod decide;
 mod issues;
+mod refusal;
 mod threads;
 mod versions;
 

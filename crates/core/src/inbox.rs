@@ -14,6 +14,7 @@
 pub mod answer;
 pub mod batch;
 pub mod earlier;
+pub mod refusal;
 pub mod route;
 mod suggested;
 pub mod version;

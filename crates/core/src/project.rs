@@ -24,7 +24,7 @@ pub use checkout::{CheckoutSettings, Lfs, Submodules};
 pub use host::{Host, RestrictedHost, repository_host};
 use host_settings::is_default;
 pub use host_settings::{
-    CODE_HOST_TOKEN, CheckMode, CheckSettings, CiFiles, CodeHostKind, CodeHostSettings, CommentSettings,
+    Answers, CODE_HOST_TOKEN, CheckMode, CheckSettings, CiFiles, CodeHostKind, CodeHostSettings, CommentSettings,
     CommitSettings, DEFAULT_CHECK_ATTEMPTS, DEFAULT_CHECK_SETTLE_SECONDS, DEFAULT_SETTLE_SECONDS, KeepUpToDate,
     LONGEST_SETTLE_SECONDS, PullRequestSettings, Reviews, WEBHOOK_SECRET,
 };

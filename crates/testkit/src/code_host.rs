@@ -30,8 +30,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use url::form_urlencoded;
 
 pub use state::{
-    App, Bridge, Check, Comment, CommentReply, Issue, MergedResult, Output, Pipeline, Place, Pull, PullState, Repository,
-    Review, ReviewComment, State, Status, Token, User,
+    App, Bridge, Check, Comment, CommentReply, Issue, MergedResult, Output, Pipeline, Place, Pull, PullState,
+    Repository, Review, ReviewComment, State, Status, Token, User,
 };
 
 /// The product whose interface the stand-in has.

@@ -107,6 +107,7 @@ impl UseCases {
             Ok(_) => Ok(store.end_events(batch.empty, InboxState::Ignored, Outcome::Empty, None).await?),
             Err(UpdateError::Rejected(Rejected::Archived)) => {
                 let detail = Some("the job is archived; unarchive it, and comment again".to_owned());
+                self.tell_all(&events, Outcome::JobArchived, detail.as_deref(), &context).await?;
                 Ok(store.end_events(numbers, InboxState::Ignored, Outcome::JobArchived, detail).await?)
             }
             Err(UpdateError::NotFound) => {

@@ -111,6 +111,7 @@ impl UseCases {
             }
             _ => {}
         }
+        self.tell_decision(event, &read, &decision).await?;
         Ok(decision)
     }
 
@@ -544,7 +545,7 @@ impl UseCases {
         }
     }
 
-    async fn react(&self, context: &Context, read: &HookEvent, reaction: Reaction) {
+    pub(super) async fn react(&self, context: &Context, read: &HookEvent, reaction: Reaction) {
         let (Some(discussion), HookContent::Comment { number, comment, .. }) = (context.discussion(), &read.content)
         else {
             return;

@@ -213,6 +213,19 @@ pub struct Comments {
     pub settle_seconds: Option<u32>,
     /// The label that makes a job of an issue; `None` means `journeyman`, and an empty text no label.
     pub issue_label: Option<String>,
+    /// What people are told at the code host whose comments led to nothing; `None` from a server that does not have this
+    /// setting.
+    pub answers: Option<Answers>,
+}
+
+open_enum! {
+    /// What people are told at the code host whose comments led to nothing.
+    Answers {
+        /// The service reacts to the comment, and writes the reason once for each person, conversation and kind of reason.
+        Full = "full",
+        /// The service only reacts to the comment.
+        Quiet = "quiet",
+    }
 }
 
 open_enum! {

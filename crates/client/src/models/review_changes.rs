@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::project::{CheckMode, Reviews};
+use super::project::{Answers, CheckMode, Reviews};
 use super::values::Change;
 
 /// The treatment of comments and issues on the code host.
@@ -24,6 +24,9 @@ pub struct CommentChanges {
     /// The label that makes a job of an issue; by default, `journeyman`. An empty text means no label.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub issue_label: Change<String>,
+    /// What people are told at the code host whose comments led to nothing; by default, `full`.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub answers: Change<Answers>,
 }
 
 impl CommentChanges {
@@ -57,6 +60,13 @@ impl CommentChanges {
     #[must_use]
     pub fn issue_label(mut self, value: impl Into<Change<String>>) -> Self {
         self.issue_label = value.into();
+        self
+    }
+
+    /// Sets `answers`.
+    #[must_use]
+    pub fn answers(mut self, value: impl Into<Change<Answers>>) -> Self {
+        self.answers = value.into();
         self
     }
 }

@@ -172,6 +172,9 @@ pub struct CommentSettings {
     pub settle_seconds: Option<u32>,
     /// The label that makes a job of an issue; `None` means `journeyman`, and an empty text none.
     pub issue_label: Option<String>,
+    /// What people are told whose comments led to nothing.
+    #[serde(skip_serializing_if = "is_default")]
+    pub answers: Answers,
 }
 
 impl CommentSettings {
@@ -191,6 +194,17 @@ pub enum Reviews {
     All,
     /// Reviews that mention the service.
     Mentioned,
+}
+
+/// What people are told whose comments led to nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answers {
+    /// The service reacts to the comment, and writes the reason once for each person, conversation and kind of reason.
+    #[default]
+    Full,
+    /// The service only reacts to the comment.
+    Quiet,
 }
 
 /// The default limit on automatic attempts to repair failed checks of one pull request.

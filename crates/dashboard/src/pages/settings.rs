@@ -15,8 +15,8 @@ use journeyman_core::model::Effort;
 use journeyman_core::model::price::day;
 use journeyman_core::ports::Sums;
 use journeyman_core::project::{
-    CODE_HOST_TOKEN, CheckMode, CiFiles, KeepUpToDate, Lfs, PermissionPolicy, Project, PullPolicy, Reviews, SecretUse,
-    Submodules,
+    Answers, CODE_HOST_TOKEN, CheckMode, CiFiles, KeepUpToDate, Lfs, PermissionPolicy, Project, PullPolicy, Reviews,
+    SecretUse, Submodules,
 };
 
 use super::findings::{self, Line};
@@ -188,6 +188,10 @@ impl SettingsPage<'_> {
 
     fn allows_force_push(&self) -> bool {
         self.is_checked("allowForcePush", self.at.project.settings.code_host.allow_force_push)
+    }
+
+    fn answers_in_full(&self) -> bool {
+        self.is_checked("answers", self.at.project.settings.comments.answers == Answers::Full)
     }
 
     fn names_co_authors(&self) -> bool {

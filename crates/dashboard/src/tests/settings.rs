@@ -7,7 +7,7 @@ use journeyman_core::model::Effort;
 use journeyman_core::model::budget::Budgets;
 use journeyman_core::ports::ProjectStore;
 use journeyman_core::project::{
-    CheckMode, CheckSettings, CheckoutSettings, CiFiles, CodeHostSettings, CommentSettings, CommitSettings,
+    Answers, CheckMode, CheckSettings, CheckoutSettings, CiFiles, CodeHostSettings, CommentSettings, CommitSettings,
     KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, PullRequestSettings, Reviews,
     SandboxSettings, SecretUse, Settings, Submodules, ToolKind,
 };
@@ -49,6 +49,7 @@ fn settings() -> Settings {
             mention: text("helper"),
             settle_seconds: Some(5),
             issue_label: text("agent"),
+            answers: Answers::Quiet,
         },
         checks: CheckSettings {
             mode: CheckMode::Fix,

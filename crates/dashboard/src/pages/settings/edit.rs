@@ -7,9 +7,9 @@ use journeyman_app::ProjectEdit;
 use journeyman_core::model::budget::Budgets;
 use journeyman_core::project::decide::Proposal;
 use journeyman_core::project::{
-    CODE_HOST_TOKEN, CheckMode, CheckSettings, CheckoutSettings, CiFiles, DEFAULT_AGENT, DEFAULT_MODEL, KeepUpToDate,
-    Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, Reviews, SecretChanges, SecretUse, SecretValue,
-    Submodules,
+    Answers, CODE_HOST_TOKEN, CheckMode, CheckSettings, CheckoutSettings, CiFiles, DEFAULT_AGENT, DEFAULT_MODEL,
+    KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, Reviews, SecretChanges, SecretUse,
+    SecretValue, Submodules,
 };
 
 use crate::choices::{chosen_effort, chosen_model};
@@ -159,6 +159,7 @@ fn comments(fields: &Fields) -> Result<Edit, String> {
     let issue_label = if fields.is_set("issues") { fields.given("issueLabel") } else { Some(String::new()) };
     let mention = fields.given("mention").map(|name| name.trim_start_matches('@').to_owned());
     let mention = mention.filter(|name| !name.is_empty());
+    let answers = if fields.is_set("answers") { Answers::Full } else { Answers::Quiet };
     let settle_seconds = small(fields, "comments", "settleSeconds")?;
     let checks = CheckSettings {
         mode,
@@ -176,6 +177,7 @@ fn comments(fields: &Fields) -> Result<Edit, String> {
         comments.mention.clone_from(&mention);
         settings.limits.automatic_per_day = automatic_per_day;
         if !is_hosted {
+            comments.answers = answers;
             comments.issue_label.clone_from(&issue_label);
             settings.checks = checks.clone();
         }

@@ -15,8 +15,8 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::choices::{
-    CheckMode, CiFiles, CodeHostKind, Effort, KeepUpToDate, Lfs, Permissions, Pull, Reviews, SecretUse, Submodules,
-    ToolKind,
+    Answers, CheckMode, CiFiles, CodeHostKind, Effort, KeepUpToDate, Lfs, Permissions, Pull, Reviews, SecretUse,
+    Submodules, ToolKind,
 };
 
 /// The fields of a project that a client may set. A field that is left out keeps its value; at creation, it gets its
@@ -174,6 +174,8 @@ pub struct CommentChanges {
     /// The label that makes a job of an issue; by default, `journeyman`. An empty text means no label.
     #[schema(max_length = 200)]
     pub issue_label: Option<String>,
+    /// What people are told at the code host whose comments led to nothing; by default, `full`.
+    pub answers: Option<Answers>,
 }
 
 /// The treatment of the checks of pull requests.
@@ -355,6 +357,7 @@ impl ProjectChanges {
                 mention: comments.mention,
                 settle_seconds: comments.settle_seconds,
                 issue_label: comments.issue_label,
+                answers: comments.answers.unwrap_or_default().into(),
             },
             checks: CheckSettings {
                 mode: checks.mode.unwrap_or_default().into(),

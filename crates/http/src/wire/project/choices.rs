@@ -151,6 +151,20 @@ mirror! {
 }
 
 mirror! {
+    project::Answers;
+    /// What people are told at the code host whose comments led to nothing.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Answers {
+        /// The service reacts to the comment, and writes the reason once for each person, conversation and kind of reason.
+        #[default]
+        Full,
+        /// The service only reacts to the comment.
+        Quiet,
+    }
+}
+
+mirror! {
     project::CheckMode;
     /// The reaction to failed checks.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::choices::{
-    CheckMode, CiFiles, CodeHostKind, KeepUpToDate, Lfs, Permissions, Pull, Reviews, Submodules, ToolKind,
+    Answers, CheckMode, CiFiles, CodeHostKind, KeepUpToDate, Lfs, Permissions, Pull, Reviews, Submodules, ToolKind,
 };
 
 /// The code host of a project's repository.
@@ -142,12 +142,14 @@ pub struct Comments {
     /// The label that makes a job of an issue; `null` means `journeyman`, and an empty text no label.
     #[schema(required)]
     pub issue_label: Option<String>,
+    /// What people are told at the code host whose comments led to nothing.
+    pub answers: Answers,
 }
 
 impl From<CommentSettings> for Comments {
     fn from(settings: CommentSettings) -> Self {
-        let CommentSettings { reviews, mention, settle_seconds, issue_label } = settings;
-        Self { reviews: reviews.into(), mention, settle_seconds, issue_label }
+        let CommentSettings { reviews, mention, settle_seconds, issue_label, answers } = settings;
+        Self { reviews: reviews.into(), mention, settle_seconds, issue_label, answers: answers.into() }
     }
 }
 

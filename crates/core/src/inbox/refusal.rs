@@ -1,0 +1,70 @@
+//! The answer to a person whose comment led to nothing: a reaction, and the reason in the thread.
+
+use super::Outcome;
+use super::route::MARKER;
+use crate::markdown::gfm_line;
+use crate::ports::HostUser;
+
+/// Returns the marker of an answer, by which a person gets it once in a conversation for each kind of reason.
+#[must_use]
+pub fn marker(outcome: Outcome, person: &HostUser) -> String {
+    // An ID has no character that could end the comment on any host.
+    let id: String = person.id.chars().filter(|c| c.is_ascii_alphanumeric() || "-_{}:".contains(*c)).collect();
+    format!("{MARKER}refusal:{}:{id} -->", outcome.name())
+}
+
+/// Returns the reason for an outcome in Markdown of code hosts; `None` if the person did not ask for anything, or got what
+/// they asked for. `detail` is the reason as a part of a sentence, if there is one.
+#[must_use]
+pub fn text(outcome: Outcome, detail: Option<&str>) -> Option<String> {
+    let (usual, remedy) = match outcome {
+        Outcome::NotPermitted => ("the author may not push to the repository", "Someone who may push can ask instead."),
+        Outcome::TooLate => (
+            "the agent had received the comment before it was changed",
+            "Write another comment to correct it, or `@journeyman stop`.",
+        ),
+        Outcome::JobArchived => ("the job is archived", "Unarchive it on its page, and comment again."),
+        Outcome::RateLimited => ("the limit of messages is used up", "Comment again later."),
+        Outcome::NoJob => ("no job works on this pull request", "Start one for it with `pullRequest`."),
+        _ => return None,
+    };
+    // A detail says what to do itself.
+    Some(match detail {
+        Some(detail) => format!("Nothing was done: {}.", gfm_line(detail.trim_end_matches('.'))),
+        None => format!("Nothing was done: {usual}. {remedy}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_told_why_nothing_was_done() {
+        for (outcome, detail, expected) in [
+            (
+                Outcome::NotPermitted,
+                Some("eve may not push to the repository"),
+                Some("Nothing was done: eve may not push to the repository."),
+            ),
+            (
+                Outcome::JobArchived,
+                None,
+                Some("Nothing was done: the job is archived. Unarchive it on its page, and comment again."),
+            ),
+            (Outcome::RateLimited, Some("ask @team"), Some("Nothing was done: ask `@team`.")),
+            (Outcome::NotAddressed, Some("x"), None),
+            (Outcome::IgnoredBot, None, None),
+            (Outcome::Message, None, None),
+            (Outcome::Duplicate, None, None),
+        ] {
+            assert_eq!(text(outcome, detail).as_deref(), expected, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_marker_is_one_comment() {
+        let person = HostUser { id: "{a-b}--> x".to_owned(), name: "eve".to_owned(), is_bot: false };
+        assert_eq!(marker(Outcome::TooLate, &person), "<!-- journeyman:refusal:too_late:{a-b}--x -->");
+    }
+}
