@@ -1,5 +1,6 @@
 //! The answers of Bitbucket Data Center, as far as the service needs them, and the form of its texts.
 
+use journeyman_core::inbox::route::MARKER;
 use journeyman_core::ports::{Check, CheckState, HostUser};
 use journeyman_core::pull::{HostPull, PullState};
 use serde::Deserialize;
@@ -281,12 +282,13 @@ pub(super) fn with_hidden_comments(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Reverses [`with_hidden_comments`].
+/// Reverses [`with_hidden_comments`] for the markers of the service. Other definitions stay: the host does not show them,
+/// but it would show a comment.
 pub(super) fn with_visible_comments(text: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in text.split('\n') {
         let hidden = line.trim_end().strip_prefix(HIDDEN).and_then(|rest| rest.strip_suffix(')'));
-        match hidden.filter(|hidden| is_comment(hidden)) {
+        match hidden.filter(|hidden| hidden.starts_with(MARKER) && is_comment(hidden)) {
             Some(comment) => {
                 lines.pop_if(|before| before.trim_end().is_empty());
                 lines.push(comment);
@@ -331,9 +333,15 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(with_hidden_comments(text), expected, "{text:?}");
-            assert_eq!(with_visible_comments(&with_hidden_comments(text)), text, "{text:?}");
+            let hidden = with_hidden_comments(text);
+            assert_eq!(with_visible_comments(&hidden), hidden, "people do not see it: {text:?}");
+            let (text, hidden) = (text.replace("<!-- ", MARKER), hidden.replace("<!-- ", MARKER));
+            assert_eq!(with_visible_comments(&hidden), text, "{text:?}");
         }
-        assert_eq!(with_visible_comments("x\r\n\r\n[//]: # (<!-- a -->)\r\ny"), "x\r\n<!-- a -->\ny");
+        assert_eq!(
+            with_visible_comments("x\r\n\r\n[//]: # (<!-- journeyman:a -->)\r\ny"),
+            "x\r\n<!-- journeyman:a -->\ny"
+        );
         assert_eq!(with_visible_comments("[//]: # (a)"), "[//]: # (a)");
     }
 
