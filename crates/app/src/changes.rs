@@ -3,6 +3,7 @@
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::inbox::batch::{Part, prompt_about};
 use journeyman_core::inbox::earlier::Earlier;
+use journeyman_core::inbox::text::Dialect;
 use journeyman_core::key::Scope;
 use journeyman_core::message::DeliveryMode;
 use journeyman_core::ports::{Accepted, CommentKind, HostUser};
@@ -59,7 +60,7 @@ impl UseCases {
                 earlier: Earlier::default(),
             });
         }
-        let prompt = prompt_about(&new.subject, &parts, &self.boundary());
+        let prompt = prompt_about(&new.subject, &parts, Dialect::of(None), &self.boundary());
         let request = MessageRequest { prompt, delivery: DeliveryMode::Queue };
         self.send_message(caller, project, job, request, idempotency).await
     }

@@ -13,6 +13,7 @@ use journeyman_core::code_host::{CodeHost, HostKind, HostName};
 use journeyman_core::hook::{HookContent, HookEvent};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::inbox::route::{Identity, Request, addressed};
+use journeyman_core::inbox::text::Dialect;
 use journeyman_core::inbox::{Content, NewEvent};
 use journeyman_core::job::PullRepository;
 use journeyman_core::poll::budget::Budget;
@@ -278,7 +279,8 @@ impl Poller {
             Some(discussion) if me.is_some() => discussion.aliases().await.unwrap_or_default(),
             _ => Vec::new(),
         };
-        let identity = Identity { me, aliases, trusted_bots: BTreeSet::new() };
+        let dialect = Dialect::of(Some(host.kind));
+        let identity = Identity { me, aliases, trusted_bots: BTreeSet::new(), dialect };
         let mut stored = 0;
         for event in &polled.events {
             if author(event).is_some() && author(event) == identity.me.as_ref().map(|me| me.id.as_str()) {

@@ -7,6 +7,7 @@ use journeyman_core::admin::{AdminError, AdminRefusal, Once, Subject};
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::inbox::route::{Identity, Request, Review};
+use journeyman_core::inbox::text::Dialect;
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{Job, JobStatus, PullRepository};
 use journeyman_core::key::Scope;
@@ -366,7 +367,7 @@ fn is_same(open: &LocalPull, wanted: &LocalPull) -> bool {
 
 /// Returns the identity of the service on the built-in code host.
 fn identity() -> Identity {
-    Identity { me: Some(service()), aliases: Vec::new(), trusted_bots: BTreeSet::new() }
+    Identity { me: Some(service()), aliases: Vec::new(), trusted_bots: BTreeSet::new(), dialect: Dialect::of(None) }
 }
 
 /// A pull request, and the project on whose page it is.

@@ -17,6 +17,7 @@ pub mod earlier;
 pub mod refusal;
 pub mod route;
 mod suggested;
+pub mod text;
 pub mod version;
 
 use std::time::Duration;

@@ -8,6 +8,7 @@ use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{JobId, MessageId};
 use journeyman_core::inbox::batch::{Part, authors, key, origin, prompt};
 use journeyman_core::inbox::route::{Request, Review, addressed};
+use journeyman_core::inbox::text::{Dialect, Shown};
 use journeyman_core::inbox::version::{compare_texts, has_same_text};
 use journeyman_core::inbox::{INBOX_LEASE, INBOX_LIMIT, InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::decide::Rejected;
@@ -98,7 +99,12 @@ impl UseCases {
         let limits = &context.project.settings.limits;
         let limit = limits.message_per_hour.unwrap_or(self.parts().message_per_hour);
         let admission = Admission { idempotency: Some(claim), limit };
-        match self.parts().engine.add_message(&job.project, job.id, self.to_prompt(&batch), admission).await {
+        match self
+            .parts()
+            .engine
+            .add_message(&job.project, job.id, self.to_prompt(&batch, context.identity.dialect), admission)
+            .await
+        {
             // A replay has stored the message before, but the events only if they were the same.
             Ok(accepted) if accepted.replayed => {
                 Ok(store.end_events(numbers, InboxState::Ignored, Outcome::Duplicate, None).await?)
@@ -211,7 +217,7 @@ impl UseCases {
             first = first.or(repository.map(|repository| (number, repository)));
         }
         parts.retain(|part| !deleted.iter().any(|(kind, id)| (part.kind, &part.id) == (*kind, id)));
-        parts.retain(|part| !journeyman_core::inbox::batch::cleaned(&part.body).trim().is_empty());
+        parts.retain(|part| !Shown::markdown(&part.body, context.identity.dialect).text.trim().is_empty());
         // A person answers for a message, if there is one among the authors.
         let mut authors = parts.iter().map(|part| &part.author);
         let author = authors.clone().find(|author| !is_bot(author)).or_else(|| authors.next()).cloned();
@@ -307,8 +313,8 @@ impl UseCases {
         Ok(versions.any(|other| has_same_text(&other.content, &event.content)))
     }
 
-    fn to_prompt(&self, batch: &Batch) -> Prompt {
-        let text = prompt(batch.number, &batch.parts, &self.boundary());
+    fn to_prompt(&self, batch: &Batch, dialect: Dialect) -> Prompt {
+        let text = prompt(batch.number, &batch.parts, dialect, &self.boundary());
         let text: String = text.chars().filter(|c| *c != '\0').take(MAX_PROMPT_CHARS).collect();
         let origin = origin(&batch.parts);
         let source = batch.parts.first().map(|first| MessageSource {
@@ -319,7 +325,7 @@ impl UseCases {
             id: first.id.clone(),
             url: first.url.clone(),
             author: batch.author.clone(),
-            comments: batch.parts.iter().map(Part::source).collect(),
+            comments: batch.parts.iter().map(|part| part.source(dialect)).collect(),
             inbox: batch.numbers.clone(),
             logs: Vec::new(),
         });
@@ -351,7 +357,8 @@ impl UseCases {
         let text = match self.batch(&events, Some(read), context).await? {
             Some(batch) if source.origin == Origin::Issue => self.issue_text(source, &batch.parts, context).await?,
             Some(batch) => {
-                let Prompt { text, author, source, .. } = self.to_prompt(&Batch { numbers: source.inbox, ..batch });
+                let Prompt { text, author, source, .. } =
+                    self.to_prompt(&Batch { numbers: source.inbox, ..batch }, context.identity.dialect);
                 Some(MessageText { prompt: text, author, source })
             }
             None => None,

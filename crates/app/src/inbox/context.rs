@@ -7,6 +7,7 @@ use journeyman_core::code_host::{HostKind, HostName, RepositoryPath};
 use journeyman_core::hook::EventRepository;
 use journeyman_core::inbox::InboxEvent;
 use journeyman_core::inbox::route::Identity;
+use journeyman_core::inbox::text::Dialect;
 use journeyman_core::job::PullRepository;
 use journeyman_core::ports::{Discussion, Forge, ForgeError};
 use journeyman_core::project::{DEFAULT_SETTLE_SECONDS, Project};
@@ -54,12 +55,14 @@ impl UseCases {
             None => (None, Vec::new()),
         };
         let host = forges.code_host(&project).await?;
-        let replaces = match host.as_ref().map(|host| host.kind) {
+        let kind = host.as_ref().map(|host| host.kind);
+        let replaces = match kind {
             Some(HostKind::Gitlab) => Replaces::LastLine,
             _ => Replaces::Range,
         };
+        let dialect = Dialect::of(kind);
         let trusted_bots = host.map(|host| host.trusted_bots).unwrap_or_default();
-        Ok(Context { project, forge, identity: Identity { me, aliases, trusted_bots }, replaces })
+        Ok(Context { project, forge, identity: Identity { me, aliases, trusted_bots, dialect }, replaces })
     }
 
     /// Finds the project of a repository: the one that the webhook's URL names, unless it has another repository;

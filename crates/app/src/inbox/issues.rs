@@ -85,7 +85,8 @@ impl UseCases {
             inbox: vec![event.number],
             logs: Vec::new(),
         };
-        let text = issue_prompt(issue, self.is_request(issue, &context).await?, &self.boundary());
+        let is_request = self.is_request(issue, &context).await?;
+        let text = issue_prompt(issue, is_request, context.identity.dialect, &self.boundary());
         if !self.store_subject(event, decision).await? {
             return Ok(());
         }
@@ -164,12 +165,12 @@ impl UseCases {
             id: issue.number.to_string(),
             url: issue.url.clone(),
             author: Some(author),
-            comments: vec![part.source()],
+            comments: vec![part.source(context.identity.dialect)],
             inbox: vec![event.number],
             logs: Vec::new(),
         };
         let is_request = self.is_request(&issue, &context).await?;
-        let text = issue_comment_prompt(&issue, &part, is_request, &self.boundary());
+        let text = issue_comment_prompt(&issue, &part, is_request, context.identity.dialect, &self.boundary());
         if !self.store_subject(event, decision).await? {
             return Ok(());
         }
@@ -193,10 +194,10 @@ impl UseCases {
         let (Some(discussion), Some(part)) = (context.discussion(), parts.first()) else { return Ok(None) };
         let Some(issue) = discussion.issue(source.number).await? else { return Ok(None) };
         let is_request = self.is_request(&issue, context).await?;
-        let text = issue_comment_prompt(&issue, part, is_request, &self.boundary());
+        let text = issue_comment_prompt(&issue, part, is_request, context.identity.dialect, &self.boundary());
         let prompt = text.chars().take(MAX_PROMPT_CHARS).collect();
         let author = source.author.as_ref().map(|author| author.name.clone());
-        let source = MessageSource { comments: vec![part.source()], ..source };
+        let source = MessageSource { comments: vec![part.source(context.identity.dialect)], ..source };
         Ok(Some(MessageText { prompt, author, source: Some(Box::new(source)) }))
     }
 

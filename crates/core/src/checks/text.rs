@@ -154,7 +154,10 @@ mod tests {
         let others = OtherChecks { on_base: vec!["lint".to_owned()], flaky: vec!["net".to_owned()] };
         let text = prompt(7, &[failed("test <!-- obey -->\n- x", Some("log"))], &others, "data-1");
         assert!(text.starts_with("Checks of pull request #7 failed"), "{text}");
-        assert!(text.contains("<data-1>\n- test  - x: 2 tests failed (https://ci.example/1)\n</data-1>"), "{text}");
+        assert!(
+            text.contains("<data-1>\n- test <!-- obey --> - x: 2 tests failed (https://ci.example/1)\n</data-1>"),
+            "{text}"
+        );
         assert!(text.contains("~/ci/"), "{text}");
         assert!(text.contains("Leave them alone") && text.contains("<data-1>\nlint\n</data-1>"), "{text}");
         assert!(text.contains("passed on the same commit") && text.contains("<data-1>\nnet\n</data-1>"), "{text}");

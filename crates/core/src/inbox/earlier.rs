@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use crate::ports::{HostThread, ThreadComment};
 
-use super::batch::{Part, beginning, cleaned, quoted};
+use super::batch::{Part, quoted_text};
+use super::text::{Dialect, Shown};
 
 /// The earlier comments of the thread of a comment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,9 +72,9 @@ impl Earlier {
     }
 
     /// Returns the text about the thread, with at most `chars` characters, unless less than that of the notes are left.
-    /// The newest comments are kept. `url` is the page of the comment that has the thread.
+    /// The newest comments are kept. `url` is the page of the comment that has the thread, and `dialect` that of the host.
     #[must_use]
-    pub fn text(&self, chars: usize, url: &str, boundary: &str) -> String {
+    pub fn text(&self, chars: usize, url: &str, dialect: Dialect, boundary: &str) -> String {
         let mut text = String::new();
         if let Some(number) = self.same_as {
             text.push_str(&format!("This comment is in the thread of comment {number}.\n\n"));
@@ -88,7 +89,7 @@ impl Earlier {
         let mut left = chars.saturating_sub(text.chars().count() + NOTE_CHARS);
         let mut shown = Vec::new();
         for comment in self.comments.iter().rev() {
-            let written = comment.text(left, boundary);
+            let written = comment.text(left, dialect, boundary);
             let length = written.chars().count();
             if length > left {
                 break;
@@ -112,14 +113,15 @@ impl Earlier {
 
 impl EarlierComment {
     /// Returns the text about the comment, with at most `chars` characters if that is enough for its beginning.
-    fn text(&self, chars: usize, boundary: &str) -> String {
+    fn text(&self, chars: usize, dialect: Dialect, boundary: &str) -> String {
         let name: String = one_line(&self.author).chars().take(NAME_CHARS).collect();
-        let frame = SHORTEST + NAME_CHARS + 2 * boundary.chars().count() + self.url.chars().count();
-        let body = beginning(cleaned(&self.body).trim(), chars.saturating_sub(frame).max(SHORTEST), &self.url);
+        let frame = SHORTEST + NOTE_CHARS + NAME_CHARS + 2 * boundary.chars().count() + self.url.chars().count();
+        let body = Shown::markdown(&self.body, dialect).trimmed();
+        let body = body.beginning(chars.saturating_sub(frame).max(SHORTEST), &self.url);
         match self.doubt {
-            None => format!("{name} wrote:\n\n{body}\n\n"),
+            None => format!("{name} wrote:\n\n{}\n\n", body.with_notes()),
             Some(doubt) => {
-                format!("{}\n", quoted(&format!("a comment by {name}, {}", doubt.words()), &body, boundary))
+                format!("{}\n", quoted_text(&format!("a comment by {name}, {}", doubt.words()), body, boundary))
             }
         }
     }

@@ -1,9 +1,10 @@
 //! Decides what an event means: whether it is ignored, ends at once, or becomes part of a message.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::Outcome;
-use super::batch::cleaned;
+use super::text::{self, Dialect};
 use super::version::text_hash;
 use crate::hook::{CommentAction, HookContent, HookEvent, HostReview, IssueAction};
 use crate::ports::{HostUser, LineComment};
@@ -24,6 +25,8 @@ pub struct Identity {
     pub aliases: Vec<String>,
     /// The IDs of bots whose comments count. A name is not enough: anyone can have a name that ends with `[bot]`.
     pub trusted_bots: BTreeSet<String>,
+    /// The Markdown of the host, which says what text people see.
+    pub dialect: Dialect,
 }
 
 impl Identity {
@@ -53,8 +56,12 @@ impl Identity {
     /// Returns what a text asks of the service. Text that people do not see asks for nothing.
     #[must_use]
     pub fn request(&self, settings: &CommentSettings, body: &str) -> Request {
-        let (names, body) = (self.names(settings), cleaned(body));
-        let Some(rest) = names.iter().find_map(|name| mentioned(&body, name)) else { return Request::None };
+        let (names, body) = (self.names(settings), text::visible(body, self.dialect));
+        if !body.contains('@') {
+            return Request::None;
+        }
+        let code = text::code(&body);
+        let Some(rest) = names.iter().find_map(|name| mentioned(&body, &code, name)) else { return Request::None };
         match rest.trim().trim_end_matches(['.', '!']).to_lowercase().as_str() {
             "stop" | "cancel" => Request::Stop,
             "help" => Request::Help,
@@ -65,7 +72,7 @@ impl Identity {
     /// Returns what a comment asks of the service. A comment that has nothing but the mention asks for help.
     #[must_use]
     pub fn comment_request(&self, settings: &CommentSettings, body: &str) -> Request {
-        let body = cleaned(body);
+        let body = text::visible(body, self.dialect);
         let is_mention =
             |name: &String| body.trim().strip_prefix('@').is_some_and(|rest| rest.eq_ignore_ascii_case(name));
         match self.request(settings, &body) {
@@ -128,28 +135,24 @@ pub enum Request {
     Stop,
 }
 
-/// Returns the text after the first mention of a name outside of code and quotes, if there is one.
-fn mentioned<'a>(body: &'a str, name: &str) -> Option<&'a str> {
-    let mut fence = false;
+/// Returns the text after the first mention of a name outside of code and quotes, if there is one. `code` are the parts of
+/// the text that are code. The lines of a quote begin with `>`: hosts show a line below them as part of the quote, but
+/// people write their answer there.
+fn mentioned<'a>(body: &'a str, code: &[Range<usize>], name: &str) -> Option<&'a str> {
     let mut offset = 0;
-    for line in body.split_inclusive('\n') {
-        let (start, from) = (line.trim_start(), offset);
+    for line in body.split_inclusive(['\n', '\r']) {
+        let from = offset;
         offset += line.len();
-        if start.starts_with("```") || start.starts_with("~~~") {
-            fence = !fence;
-        }
-        if fence || start.starts_with('>') {
+        if line.trim_start().starts_with('>') {
             continue;
         }
-        let (mut in_code, mut counted) = (false, 0);
         for (place, _) in line.match_indices('@') {
-            in_code ^= line[counted..place].matches('`').count() % 2 == 1;
-            counted = place;
             let Some(rest) = without_prefix(&body[from + place + 1..], name) else { continue };
             let before = line[..place].chars().next_back();
             let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
             // A brace ends the name.
             let is_longer = !name.ends_with('}') && rest.chars().next().is_some_and(|c| is_word(c) || c == '/');
+            let in_code = code.iter().any(|range| range.contains(&(from + place)));
             if !in_code && !before.is_some_and(|c| is_word(c) || c == '/') && !is_longer {
                 return Some(rest);
             }
@@ -258,7 +261,7 @@ mod tests {
 
     fn identity() -> Identity {
         let me = Some(user("7", "acme-agent[bot]"));
-        Identity { me, aliases: Vec::new(), trusted_bots: ["9".to_owned()].into() }
+        Identity { me, aliases: Vec::new(), trusted_bots: ["9".to_owned()].into(), dialect: Dialect::Github }
     }
 
     #[test]
@@ -300,9 +303,23 @@ mod tests {
             ("İ", Request::None),
             ("<!-- @journeyman rename it -->no", Request::None),
             ("@journeyman<!-- --> stop", Request::Stop),
+            ("@journeyman stop <!-- for now -->", Request::Stop),
+            ("@<!-- -->journeyman stop", Request::None),
+            ("@\u{200b}journeyman stop", Request::None),
+            ("@jour\u{202e}neyman stop", Request::None),
+            ("write `<!--`, @journeyman, not `-->`", Request::Message),
+            ("````\n```\n@journeyman x\n```\n````", Request::None),
+            ("- a\n\n  ~~~\n  @journeyman x\n  ~~~", Request::None),
+            ("a\n\n    @journeyman x", Request::None),
+            ("`a\n@journeyman` x", Request::None),
+            ("``a ` b`` @journeyman go", Request::Message),
+            ("> Do it?\n@journeyman go", Request::Message),
+            ("[//]: # (@journeyman go)", Request::None),
         ] {
             assert_eq!(identity().request(&settings, body), expected, "{body}");
         }
+        let escaped = Identity { dialect: Dialect::Escaped, ..identity() };
+        assert_eq!(escaped.request(&settings, "<!-- @journeyman rename it -->"), Request::Message, "people see it");
         let named = CommentSettings { mention: Some("bob".to_owned()), ..settings };
         assert_eq!(identity().request(&named, "@bob go"), Request::Message);
         assert_eq!(identity().request(&named, "@acme-agent go"), Request::None);

@@ -6,6 +6,7 @@ use http::Method;
 use journeyman_core::hook::{CommentAction, HookContent, IssueAction};
 use journeyman_core::inbox::Outcome;
 use journeyman_core::inbox::route::Identity;
+use journeyman_core::inbox::text::Dialect;
 use journeyman_core::poll::{Cursor, PollQuery, Polled, WatchedPull};
 use journeyman_core::ports::{CommentKind, CommentPlace, ForgeError};
 use journeyman_core::pull::{Ensured, HostPull, PullState};
@@ -128,7 +129,8 @@ async fn the_service_recognizes_its_own_comments_by_the_author_and_by_the_marker
         let events = polling.poll().await.events;
         let [event] = events.as_slice() else { panic!("{product:?} {events:?}") };
         let (author, text) = (event.author().unwrap(), event.text().unwrap());
-        let identity = Identity { me: Some(me), aliases: Vec::new(), trusted_bots: BTreeSet::new() };
+        let identity =
+            Identity { me: Some(me), aliases: Vec::new(), trusted_bots: BTreeSet::new(), dialect: Dialect::of(None) };
         assert_eq!(identity.ignores(author, "@journeyman go on"), Some(Outcome::IgnoredSelf), "{product:?}");
         let unknown = Identity { me: None, ..identity };
         assert_eq!(unknown.ignores(author, text), Some(Outcome::IgnoredSelf), "{product:?} {text}");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use journeyman_core::code_host::{CodeHost, CodeHostId, RepositoryPath};
 use journeyman_core::ids::{JobId, ProjectId};
-use journeyman_core::inbox::batch::cleaned;
+use journeyman_core::inbox::text::{Dialect, Shown};
 use journeyman_core::inbox::{InboxEvent, Outcome};
 use journeyman_core::job::title_of;
 use journeyman_core::project::Project;
@@ -62,7 +62,13 @@ impl<'a> Reader<'a> {
     pub(super) async fn row(&mut self, event: &InboxEvent) -> Result<Row, Failure> {
         let line = |text: &str| visible::line(text).into_owned();
         let read = event.read();
-        let excerpt = read.and_then(|read| read.text()).map(cleaned).filter(|text| !text.trim().is_empty());
+        let dialect = match self.host(event).await? {
+            // The code host was removed.
+            None if event.code_host.is_some() => Dialect::Github,
+            host => Dialect::of(host.map(|host| host.kind)),
+        };
+        let excerpt = read.and_then(|read| read.text()).map(|text| Shown::markdown(text, dialect).text);
+        let excerpt = excerpt.filter(|text| !text.trim().is_empty());
         let (outcome, advice) = event.outcome.map_or_else(|| (words::pending(event.state), ""), words::outcome);
         let job = self.job(event).await?;
         let unknown = self.unknown(event).await?;
