@@ -315,7 +315,9 @@ impl UseCases {
 
     fn to_prompt(&self, batch: &Batch, dialect: Dialect) -> Prompt {
         let text = prompt(batch.number, &batch.parts, dialect, &self.boundary());
-        let text: String = text.chars().filter(|c| *c != '\0').take(MAX_PROMPT_CHARS).collect();
+        let url = batch.parts.first().map_or("", |part| part.url.as_str());
+        let whole = Shown { text: text.replace('\0', ""), notes: Vec::new() };
+        let text = whole.within(MAX_PROMPT_CHARS, url).with_notes();
         let origin = origin(&batch.parts);
         let source = batch.parts.first().map(|first| MessageSource {
             origin,

@@ -109,7 +109,8 @@ impl Part {
     }
 }
 
-/// The maximum length of a text that is the only one of a message, in characters. It leaves space for the notes about it.
+/// The maximum length of a text that is the only one of a message, in characters. It leaves space for the notes about
+/// it.
 const BODY_CHARS: usize = MAX_PROMPT_CHARS - 1_000;
 
 /// The maximum length of the text of an issue in a message, if the message has a comment too, in characters.
@@ -121,8 +122,8 @@ const HUNK_CHARS: usize = 2_000;
 /// The maximum length of all diff hunks in a message, in characters.
 const HUNKS_CHARS: usize = 30_000;
 
-/// The maximum length of the texts of several comments, in characters. Beyond it, each text gets an equal share, so that
-/// no comment is missing from a long message.
+/// The maximum length of the texts of several comments, in characters. Beyond it, each text gets an equal share, so
+/// that no comment is missing from a long message.
 const BODIES_CHARS: usize = 40_000;
 
 /// The maximum length of all patches of suggestions in a message, in characters. The suggestions are in the texts too.
@@ -257,8 +258,8 @@ fn issue_text(issue: &HostIssue, is_request: bool, dialect: Dialect, boundary: &
     format!("Solve issue #{} ({}).\n\n{}", issue.number, issue.url, quoted_text(what, text, boundary))
 }
 
-/// Returns the prompt for a comment that makes a job of an issue. `is_request` is true if all who have written or edited
-/// the text of the issue may push; otherwise it is quoted. `dialect` is that of the code host.
+/// Returns the prompt for a comment that makes a job of an issue. `is_request` is true if all who have written or
+/// edited the text of the issue may push; otherwise it is quoted. `dialect` is that of the code host.
 #[must_use]
 pub fn issue_comment_prompt(
     issue: &HostIssue,

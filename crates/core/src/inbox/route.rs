@@ -81,8 +81,8 @@ impl Identity {
         }
     }
 
-    /// Returns what a review asks of the service with its text and its comments on lines. An approval with nothing but a
-    /// text without a mention is praise, not a task.
+    /// Returns what a review asks of the service with its text and its comments on lines. An approval with nothing but
+    /// a text without a mention is praise, not a task.
     #[must_use]
     pub fn review_request(&self, settings: &CommentSettings, review: &Review<'_>) -> Request {
         let Review { text, lines, approves } = review;
@@ -135,9 +135,9 @@ pub enum Request {
     Stop,
 }
 
-/// Returns the text after the first mention of a name outside of code and quotes, if there is one. `code` are the parts of
-/// the text that are code. The lines of a quote begin with `>`: hosts show a line below them as part of the quote, but
-/// people write their answer there.
+/// Returns the text after the first mention of a name outside of code and quotes, if there is one. `code` are the parts
+/// of the text that are code. The lines of a quote begin with `>`: hosts show a line below them as part of the quote,
+/// but people write their answer there.
 fn mentioned<'a>(body: &'a str, code: &[Range<usize>], name: &str) -> Option<&'a str> {
     let mut offset = 0;
     for line in body.split_inclusive(['\n', '\r']) {

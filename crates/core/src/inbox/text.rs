@@ -14,8 +14,8 @@
 //! and title of a link, the alternative text of an image, tags with their attributes, and the language of a code block.
 //! A tag that the host drops stays too: people who write `Vec<String>` without backticks mean it.
 //!
-//! Removal changes no other part of the text: the result is parsed again, and if it would be shown differently, an empty
-//! comment `<!-- -->` remains in place of each comment, and likewise for the others.
+//! Removal changes no other part of the text: the result is parsed again, and if it would be shown differently, an
+//! empty comment `<!-- -->` remains in place of each comment, and likewise for the others.
 //!
 //! Of the characters without a shape, only those that can mislead are removed, and a note says so ([`characters`]).
 
@@ -40,14 +40,15 @@ use crate::code_host::HostKind;
 /// The Markdown of a code host, as far as hosts hide different parts of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// GitHub: cmark-gfm, which passes HTML on to a sanitizer. The extension `tagfilter` (GFM 0.29, section 6.11) shows the
-    /// tags of `<script>`, `<style>`, `<title>` and six others as text, so their contents are visible.
+    /// GitHub: cmark-gfm, which passes HTML on to a sanitizer. The extension `tagfilter` (GFM 0.29, section 6.11) shows
+    /// the tags of `<script>`, `<style>`, `<title>` and six others as text, so their contents are visible.
     Github,
-    /// GitLab: comrak without `tagfilter` (`lib/banzai/filter/markdown_engines/glfm_markdown.rb`), then the sanitizer of
-    /// html-pipeline, which removes `<script>` with its contents (`remove_contents`), and of other elements the tags only.
+    /// GitLab: comrak without `tagfilter` (`lib/banzai/filter/markdown_engines/glfm_markdown.rb`), then the sanitizer
+    /// of html-pipeline, which removes `<script>` with its contents (`remove_contents`), and of other elements the tags
+    /// only.
     Gitlab,
-    /// Gitea and Forgejo: goldmark, then bluemonday (`modules/markup/sanitizer_default.go`), which drops the contents of the
-    /// elements that its function `addDefaultSkipElementContent` lists.
+    /// Gitea and Forgejo: goldmark, then bluemonday (`modules/markup/sanitizer_default.go`), which drops the contents
+    /// of the elements that its function `addDefaultSkipElementContent` lists.
     Gitea,
     /// Both Bitbucket products and the built-in code host show HTML as text, comments too. Bitbucket Cloud uses
     /// Python-Markdown in its safe mode (the tutorial `markdowndemo`: no arbitrary HTML). The syntax guide of Bitbucket
@@ -100,6 +101,9 @@ const DROPPED_BY_BLUEMONDAY: &[Element] = &[
     Element { name: "title", emptied: "<title></title>" },
 ];
 
+/// The number of characters that are left for the notes about a text.
+const NOTES_CHARS: usize = 1_000;
+
 /// A text as a person sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
@@ -124,15 +128,16 @@ impl Shown {
         Self { text, notes: removed.note("from this text").into_iter().collect() }
     }
 
-    /// Returns a part of a file or a diff. Control characters that can mislead are written as `⟨U+202E⟩`, because the file
-    /// has them.
+    /// Returns a part of a file or a diff. Control characters that can mislead are written as `⟨U+202E⟩`, because the
+    /// file has them.
     #[must_use]
     pub fn code(text: &str) -> Self {
         let (text, changed) = characters::checked(text, Treatment::Show);
         Self { text, notes: changed.note_of_code().into_iter().collect() }
     }
 
-    /// Removes blank lines at the beginning, and space at the end. An indentation that makes code of the first line stays.
+    /// Removes blank lines at the beginning, and space at the end. An indentation that makes code of the first line
+    /// stays.
     #[must_use]
     pub fn trimmed(self) -> Self {
         let text = self.text.trim_end();
@@ -151,6 +156,13 @@ impl Shown {
             self.notes.push(note);
         }
         self
+    }
+
+    /// Cuts a text that is longer than `most` characters, so that it is not longer with its notes.
+    #[must_use]
+    pub fn within(self, most: usize, url: &str) -> Self {
+        let is_long = self.text.chars().nth(most).is_some();
+        if is_long { self.beginning(most.saturating_sub(NOTES_CHARS), url) } else { self }
     }
 
     /// Cuts a text to its last lines, with at most `chars` characters.
@@ -188,8 +200,8 @@ pub fn visible(text: &str, dialect: Dialect) -> Cow<'_, str> {
     Cow::Owned(without(text, &hidden, ways(&lines, &hidden, dialect).unwrap_or([Way::Emptied, Way::Kept])))
 }
 
-/// Returns the ways to remove hidden parts with which the rest is shown as before; `None` if there are none. That needs a
-/// comment that begins in one paragraph or list and ends in another.
+/// Returns the ways to remove hidden parts with which the rest is shown as before; `None` if there are none. That needs
+/// a comment that begins in one paragraph or list and ends in another.
 fn ways(text: &str, hidden: &[hidden::Part], dialect: Dialect) -> Option<[Way; 2]> {
     let before = same::outline(text, hidden, dialect);
     let is_same = |ways: &[Way; 2]| {

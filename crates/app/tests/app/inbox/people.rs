@@ -173,7 +173,8 @@ async fn text_that_people_do_not_see_is_removed() {
         desk.deliver(created(&comment("2", &desk.maria(), "@journeyman\n\n<!-- only hidden text"))).await;
         desk.settle().await;
         let prompt = desk.message().await.prompt;
-        let note = "The service removed 2 bidirectional control characters and 1 invisible tag character from this text.";
+        let note =
+            "The service removed 2 bidirectional control characters and 1 invisible tag character from this text.";
         assert!(prompt.contains(&format!("rename  it\u{200b} to evil.\n\n({note})")), "{name}: {prompt}");
         assert!(!prompt.contains("secrets") && !prompt.contains("hidden"), "{name}: {prompt}");
     }

@@ -2,15 +2,15 @@
 //!
 //! | character | what becomes of it |
 //! |---|---|
-//! | U+202A–202E, U+2066–2069: embeddings, overrides and isolates | removed: they show text in another order than it has |
+//! | U+202A–202E, U+2066–2069: embeddings, overrides, isolates | removed: they show text in another order |
 //! | U+E0000–E0FFF: tags, which can spell a hidden text | removed, except in the flags of regions (UTS #51, ED-14a) |
 //! | variation selectors | one after a character that can have it stays; others can spell a hidden text too |
 //! | control characters | removed, except tab, line feed, carriage return and form feed |
 //! | U+200B–200F, U+061C, U+00AD, U+034F, U+2060–206F, U+FEFF, fillers of Hangul, vowels of Khmer | kept |
 //!
 //! Those in the last row join and separate letters in Persian, Hindi, Khmer and other scripts, join emoji, and order
-//! punctuation in Arabic and Hebrew. What they hide, they hide from searches only: the letters of a word remain in their
-//! order. The search for mentions does not skip them, so a name that is broken by U+200B stays broken.
+//! punctuation in Arabic and Hebrew. What they hide, they hide from searches only: the letters of a word remain in
+//! their order. The search for mentions does not skip them, so a name that is broken by U+200B stays broken.
 
 /// The treatment of characters that can mislead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

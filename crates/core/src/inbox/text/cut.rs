@@ -31,8 +31,8 @@ pub(super) fn end(text: &str, chars: usize) -> Option<(String, String)> {
     Some((text[start..].to_owned(), format!("The service left out the first {left_out} of {count} characters of it.")))
 }
 
-/// Returns the fence of a block of code at the end of a text that is not closed. A fence in a list or a quote needs none:
-/// the end of the list or the quote closes it.
+/// Returns the fence of a block of code at the end of a text that is not closed. A fence in a list or a quote needs
+/// none: the end of the list or the quote closes it.
 fn open_fence(text: &str) -> Option<String> {
     let start = super::code(text).into_iter().next_back().filter(|range| range.end >= text.trim_end().len())?.start;
     let fence = text[start..].chars().next().filter(|c| *c == '`' || *c == '~')?;

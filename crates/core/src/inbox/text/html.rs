@@ -1,8 +1,8 @@
 //! Reads the HTML that a Markdown renderer passes on, as the HTML parser behind it does.
 //!
 //! The renderer writes pieces of HTML from the text between its own elements, and only the whole is parsed as HTML. So
-//! what one piece opens, a later one may close: the text between is not shown, whatever it is in Markdown. The rules are
-//! those of the HTML standard, section 13.2.5 (tokenization).
+//! what one piece opens, a later one may close: the text between is not shown, whatever it is in Markdown. The rules
+//! are those of the HTML standard, section 13.2.5 (tokenization).
 
 use std::ops::Range;
 
@@ -39,8 +39,8 @@ impl Piece {
         self.lines.get(line).map_or(0, |(start, source)| source + at - start)
     }
 
-    /// Returns the place in the source of the end of a part of the text. It is behind the last character of the part, and
-    /// not at the beginning of the next line.
+    /// Returns the place in the source of the end of a part of the text. It is behind the last character of the part,
+    /// and not at the beginning of the next line.
     fn source_of_end(&self, end: usize) -> usize {
         if end == 0 { self.source(0) } else { self.source(end - 1) + 1 }
     }
@@ -153,9 +153,9 @@ impl Scanner {
     }
 }
 
-/// Returns whether cmark-gfm reads what begins a text as a comment or a declaration within a paragraph, and not as text. It
-/// follows CommonMark 0.29 here: `<!--- x --->` and `<!x>` are text (`src/scanners.re`), and it looks for no declaration
-/// behind a `<!--` that is text. `before` begins with the paragraph, and `text` ends with it.
+/// Returns whether cmark-gfm reads what begins a text as a comment or a declaration within a paragraph, and not as
+/// text. It follows CommonMark 0.29 here: `<!--- x --->` and `<!x>` are text (`src/scanners.re`), and it looks for no
+/// declaration behind a `<!--` that is text. `before` begins with the paragraph, and `text` ends with it.
 pub(super) fn is_read_by_github(before: &str, text: &str) -> bool {
     if let Some(inside) = text.strip_prefix("<!--") {
         return ["<!-->", "<!--->"].iter().any(|empty| text.starts_with(empty)) || ends_for_github(inside.as_bytes());
@@ -179,8 +179,8 @@ fn ends_for_github(inside: &[u8]) -> bool {
     false
 }
 
-/// Returns the emptied form of what the parser reads as a comment, and Markdown as an instruction, a declaration or CDATA.
-/// It ends a block of its kind where the whole did.
+/// Returns the emptied form of what the parser reads as a comment, and Markdown as an instruction, a declaration or
+/// CDATA. It ends a block of its kind where the whole did.
 fn emptied(whole: &str) -> &'static str {
     match whole {
         _ if whole.starts_with("<?") && whole.ends_with("?>") => "<??>",

@@ -218,8 +218,8 @@ fn characters_that_mislead_are_removed_with_a_note() {
         (
             "\u{202e}\u{2}\u{e0001}\u{fe0f}",
             "",
-            "1 bidirectional control character, 1 other control character, 1 invisible tag character and 1 stray variation \
-             selector",
+            "1 bidirectional control character, 1 other control character, 1 invisible tag character and 1 stray \
+             variation selector",
         ),
     ] {
         let note = format!("The service removed {note} from this text.");
@@ -238,10 +238,8 @@ fn code_shows_characters_that_mislead() {
     assert_eq!(shown.text, "+if a⟨U+202E⟩ {⟨U+001B⟩\r\n-<!-- b -->");
     assert_eq!(
         shown.notes,
-        [
-            "In the part of the file, the service wrote 1 bidirectional control character and 1 other control character as \
-          numbers, such as ⟨U+202E⟩. The service removed 1 invisible tag character from it."
-        ]
+        ["In the part of the file, the service wrote 1 bidirectional control character and 1 other control character \
+          as numbers, such as ⟨U+202E⟩. The service removed 1 invisible tag character from it."]
     );
 }
 
@@ -266,6 +264,9 @@ fn a_cut_is_told_and_closes_code() {
     let cut = beginning("日本語です", 3);
     assert_eq!(cut.text, "日本語");
     assert_eq!(cut.notes, ["The service left out the last 2 of 5 characters of this text: https://h.example/1"]);
+    let within = |most| Shown::plain(&"x".repeat(3_000)).within(most, "https://h.example/1");
+    assert_eq!(within(3_000), Shown::plain(&"x".repeat(3_000)));
+    assert_eq!((within(2_999).text.len(), within(2_999).notes.len()), (1_999, 1));
     for (text, expected) in [
         ("```rust\nabc", "```rust\nabc\n```"),
         ("~~~~\nabc", "~~~~\nabc\n~~~~"),
@@ -297,7 +298,8 @@ fn a_text_with_very_many_parts_stays_as_it_is() {
     assert!(visible(&text(110_000), Dialect::Github) == text(110_000));
 }
 
-/// Pieces of Markdown from which random texts are made. There are no footnotes: the only reference to one may be hidden.
+/// Pieces of Markdown from which random texts are made. There are no footnotes: the only reference to one may be
+/// hidden.
 const PIECES: &[&str] = &[
     "<!--",
     "-->",
@@ -359,8 +361,8 @@ fn texts() -> impl Strategy<Value = String> {
     proptest::collection::vec(proptest::sample::select(PIECES), 1..24).prop_map(|pieces| pieces.concat())
 }
 
-/// Writes a text as HTML, and returns what the HTML shows: another way to the visible text than that of this module, which
-/// never writes HTML.
+/// Writes a text as HTML, and returns what the HTML shows: another way to the visible text than that of this module,
+/// which never writes HTML.
 fn words(text: &str, dialect: Dialect) -> String {
     let text = with_line_feeds(text);
     let parsed = events::parse(&text, dialect).unwrap();
@@ -417,7 +419,8 @@ proptest! {
             let shown = visible(&text, dialect);
             let mut rest = text.chars();
             // What remains is in the text, in the same order, besides the empty forms of what was removed.
-            let emptied = ["<!-- -->", "<!-- --!>", "<!A >", "<!A", "<? >", "<??>", "<![CDATA[>", "<![CDATA[]]>", "</>"];
+            let emptied =
+                ["<!-- -->", "<!-- --!>", "<!A >", "<!A", "<? >", "<??>", "<![CDATA[>", "<![CDATA[]]>", "</>"];
             let shown = shown.replace("\r \n", "\r\n");
             let kept = emptied.iter().fold(shown.clone(), |kept, emptied| kept.replace(emptied, ""));
             let kept = DROPPED_BY_BLUEMONDAY.iter().fold(kept, |kept, element| kept.replace(element.emptied, ""));
@@ -432,7 +435,8 @@ proptest! {
             let hidden = hidden::find(&lines, dialect).unwrap();
             if ways(&lines, &hidden, dialect).is_some() {
                 let shown = visible(&text, dialect);
-                prop_assert_eq!(words(&shown, dialect), words(&text, dialect), "{:?}: {:?} -> {:?}", dialect, text, shown);
+                let (after, before) = (words(&shown, dialect), words(&text, dialect));
+                prop_assert_eq!(after, before, "{:?}: {:?} -> {:?}", dialect, text, shown);
             }
         }
     }
