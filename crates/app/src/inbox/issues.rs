@@ -5,6 +5,7 @@ use journeyman_core::hook::{EventRepository, HookContent, HookEvent, HostIssue, 
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::inbox::batch::{Part, issue_comment_prompt, issue_prompt};
 use journeyman_core::inbox::route::{Request, addressed, is_for_new_job, request_of};
+use journeyman_core::inbox::text::Shown;
 use journeyman_core::inbox::{Decision, INBOX_LEASE, InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::JobOptions;
 use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, MessageSource, MessageText, Origin, SourceAuthor};
@@ -275,7 +276,7 @@ impl UseCases {
             traceparent: None,
             source: Some(Box::new(source)),
         };
-        let title = Some(journeyman_core::job::title_of(&issue.title));
+        let title = Some(journeyman_core::job::title_of(&Shown::plain(&issue.title).text));
         let options = JobOptions { title, ..JobOptions::default() };
         let new = NewJob { options, ..NewJob::new(prompt) };
         let limit = project.settings.limits.create_per_hour.unwrap_or(self.parts().create_per_hour);

@@ -517,7 +517,7 @@ The suggestion replaces lines 1–2. The block b contains it as a patch for `git
         let body = format!("Use this:\n~~~~rust\n{}", "let x = 1;\n".repeat(30_000));
         let text = prompt(1, &[part("7", &body, None)], GITHUB, "d");
         assert!(text.chars().count() <= MAX_PROMPT_CHARS, "{}", text.len());
-        let note = "(The service left out the last 231018 of 330018 characters of this text: https://h.example/7)";
+        let note = "(The service cut this text after 99000 characters. All of it: https://h.example/7)";
         assert!(text.ends_with(&format!("\n~~~~\n\n{note}")), "{}", &text[98_900..]);
         let issue = HostIssue {
             number: 5,
@@ -532,10 +532,7 @@ The suggestion replaces lines 1–2. The block b contains it as a patch for `git
         for is_request in [true, false] {
             let text = issue_comment_prompt(&issue, &comment, is_request, GITHUB, "d");
             assert!(text.chars().count() <= MAX_PROMPT_CHARS, "{}", text.len());
-            assert!(
-                text.contains("h.example/5") && text.contains("of this text: https://h.example/9)"),
-                "{is_request}"
-            );
+            assert!(text.contains("h.example/5") && text.contains("All of it: https://h.example/9)"), "{is_request}");
             assert!(issue_prompt(&issue, is_request, GITHUB, "d").chars().count() <= MAX_PROMPT_CHARS);
         }
     }

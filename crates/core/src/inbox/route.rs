@@ -152,7 +152,7 @@ fn mentioned<'a>(body: &'a str, code: &[Range<usize>], name: &str) -> Option<&'a
             let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
             // A brace ends the name.
             let is_longer = !name.ends_with('}') && rest.chars().next().is_some_and(|c| is_word(c) || c == '/');
-            let in_code = code.iter().any(|range| range.contains(&(from + place)));
+            let in_code = text::is_within(code, from + place);
             if !in_code && !before.is_some_and(|c| is_word(c) || c == '/') && !is_longer {
                 return Some(rest);
             }

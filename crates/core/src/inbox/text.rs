@@ -33,6 +33,8 @@ use std::ops::Range;
 
 use pulldown_cmark::Options;
 
+pub(super) use self::events::is_within;
+
 use self::characters::Treatment;
 use self::html::Element;
 use crate::code_host::HostKind;

@@ -269,7 +269,10 @@ async fn a_very_long_text_is_kept_as_far_as_a_prompt_can_have_it() {
         let text = format!("@journeyman rename it {}", "@journeyman ".repeat(100_000));
         desk.deliver(created(&comment("1", &desk.maria(), &text))).await;
         desk.settle().await;
-        assert_eq!(desk.message().await.prompt.chars().count(), 100_000, "{}", desk.name());
+        let prompt = desk.message().await.prompt;
+        assert!(prompt.len() < 100_000, "{}: {}", desk.name(), prompt.len());
+        let note = "(The service cut this text after 99000 characters. All of it: https://";
+        assert!(prompt[99_000..].starts_with(&format!("\n\n{note}")), "{}: {}", desk.name(), &prompt[98_990..]);
         let kept = desk.events().await.remove(0).content;
         assert!(matches!(&kept, Some(Content::Read(read)) if read.text().unwrap().len() == 100_000), "{}", desk.name());
     }

@@ -124,7 +124,7 @@ async fn no_comment_of_a_very_long_review_is_cut_off() {
     for line in 1..=60 {
         assert!(prompt.contains(&format!("Comment number {line}. ")), "{line} is missing");
     }
-    assert!(prompt.contains("of this text: https://host.example/line/90-60)"), "{}", &prompt[90_000..]);
+    assert!(prompt.contains("All of it: https://host.example/line/90-60)"), "{}", &prompt[90_000..]);
 }
 
 #[tokio::test]

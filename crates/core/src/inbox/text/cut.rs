@@ -3,16 +3,13 @@
 /// Returns the first `chars` characters of a text, and a note; `None` if the text is not longer. A block of code that
 /// the cut leaves open is closed, so that what follows is not code.
 pub(super) fn beginning(text: &str, chars: usize, url: &str) -> Option<(String, String)> {
-    let count = text.chars().count();
-    if count <= chars {
-        return None;
-    }
+    // The text may have been cut before: a host's event has a limit too. So the note does not say how long it was.
+    text.chars().nth(chars)?;
     let mut kept: String = text.chars().take(chars).collect();
     if let Some(fence) = open_fence(&kept) {
         kept.push_str(&format!("\n{fence}"));
     }
-    let note = format!("The service left out the last {} of {count} characters of this text: {url}", count - chars);
-    Some((kept, note))
+    Some((kept, format!("The service cut this text after {chars} characters. All of it: {url}")))
 }
 
 /// Returns the last lines of a text with at most `chars` characters, and a note; `None` if the text is not longer.

@@ -39,6 +39,12 @@ pub(super) fn parse(text: &str, dialect: Dialect) -> Option<Parsed<'_>> {
     Some(Parsed { events, used })
 }
 
+/// Returns whether a place is in one of these ranges, which are in order and do not overlap.
+pub(in crate::inbox) fn is_within(ranges: &[Range<usize>], at: usize) -> bool {
+    let next = ranges.partition_point(|range| range.end <= at);
+    ranges.get(next).is_some_and(|range| range.contains(&at))
+}
+
 /// Returns a label as labels are compared.
 pub(super) fn label(label: &str) -> String {
     label.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()

@@ -6,7 +6,7 @@ use std::ops::Range;
 use pulldown_cmark::{Event, Tag, TagEnd};
 
 use super::Dialect;
-use super::events::{Parsed, label, parse};
+use super::events::{Parsed, is_within, label, parse};
 use super::html::{Hidden, Piece, Scanner, is_read_by_github};
 
 /// A part of a text that is not shown.
@@ -48,7 +48,7 @@ fn html(text: &str, parsed: &Parsed<'_>, footnotes: &[Range<usize>], dialect: Di
     let mut scanner = Scanner::new(dialect.dropped());
     let (mut block, mut line) = (Piece::default(), 0..0);
     for (event, range) in &parsed.events {
-        if footnotes.iter().any(|footnote| footnote.contains(&range.start)) {
+        if is_within(footnotes, range.start) {
             continue;
         }
         match event {
@@ -143,8 +143,7 @@ fn uncovered(text: &str, gap: Range<usize>, used: &[Range<usize>], found: &mut V
         if !is_definition {
             before = found.len();
         }
-        let is_used = used.iter().any(|span| span.contains(&start));
-        if is_definition && !is_used {
+        if is_definition && !is_within(used, start) {
             found.push(start..start + content.trim_end().len());
         }
     }
@@ -165,14 +164,19 @@ fn footnotes(text: &str, parsed: &Parsed<'_>) -> Vec<Range<usize>> {
         }
     }
     // The parser reads `[^1][a]` as a link, and hosts as a footnote.
-    let is_named = |name: &str| {
-        let reference = format!("[^{name}]");
-        text.match_indices(&reference).any(|(at, _)| !text[at + reference.len()..].starts_with(':'))
-    };
+    for (at, _) in text.match_indices("[^") {
+        let name = &text[at + 2..];
+        if let Some(end) = name.find(['[', ']', '\n'])
+            && name[end..].starts_with(']')
+            && !name[end..].starts_with("]:")
+        {
+            used.insert(label(&name[..end]));
+        }
+    }
     let (mut found, mut defined) = (Vec::new(), BTreeSet::new());
     for (event, range) in &parsed.events {
         if let Event::Start(Tag::FootnoteDefinition(name)) = event
-            && (!defined.insert(label(name)) || !(used.contains(&label(name)) || is_named(name)))
+            && (!defined.insert(label(name)) || !used.contains(&label(name)))
         {
             found.push(range.clone());
         }

@@ -263,7 +263,7 @@ fn a_cut_is_told_and_closes_code() {
     assert_eq!(beginning("日本語", 3), Shown::plain("日本語"));
     let cut = beginning("日本語です", 3);
     assert_eq!(cut.text, "日本語");
-    assert_eq!(cut.notes, ["The service left out the last 2 of 5 characters of this text: https://h.example/1"]);
+    assert_eq!(cut.notes, ["The service cut this text after 3 characters. All of it: https://h.example/1"]);
     let within = |most| Shown::plain(&"x".repeat(3_000)).within(most, "https://h.example/1");
     assert_eq!(within(3_000), Shown::plain(&"x".repeat(3_000)));
     assert_eq!((within(2_999).text.len(), within(2_999).notes.len()), (1_999, 1));
