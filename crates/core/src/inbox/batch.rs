@@ -453,7 +453,7 @@ The suggestion replaces lines 1–2. The block b contains it as a patch for `git
  three
 </b>
 ";
-        assert_eq!(prompt(3, &[reply], "b"), expected);
+        assert_eq!(prompt(3, &[reply], GITHUB, "b"), expected);
     }
 
     #[test]
@@ -466,7 +466,7 @@ The suggestion replaces lines 1–2. The block b contains it as a patch for `git
         }];
         let reply =
             Part { earlier: Earlier { comments, ..Earlier::default() }, ..part("2", "@journeyman do it", None) };
-        let text = prompt(3, &[reply], "b");
+        let text = prompt(3, &[reply], GITHUB, "b");
         assert!(text.contains("bob wrote:\n\nUse a lock.\n"), "{text}");
         assert!(text.ends_with("The comment itself:\n\n@journeyman do it\n"), "{text}");
     }
@@ -490,7 +490,7 @@ The suggestion replaces lines 1–2. The block b contains it as a patch for `git
                 ..part(&line.to_string(), &suggestion, Some(("a", line)))
             })
             .collect();
-        let text = prompt(1, &parts, "data-1");
+        let text = prompt(1, &parts, GITHUB, "data-1");
         assert!(text.chars().count() <= MAX_PROMPT_CHARS, "{}", text.chars().count());
         for number in 1..=40 {
             assert!(text.contains(&format!("## Comment {number} on")), "{number}");

@@ -238,7 +238,7 @@ mod tests {
             (400, 0, "(20 older comments of this thread are left out: https://h.example/7)\n"),
             (0, 0, "(20 older comments of this thread are left out: https://h.example/7)\n"),
         ] {
-            let text = earlier.text(chars, "https://h.example/7", "data-1");
+            let text = earlier.text(chars, "https://h.example/7", Dialect::Github, "data-1");
             assert!(text.chars().count() <= chars.max(NOTE_CHARS), "{chars}: {}", text.chars().count());
             let shown = (0..20).filter(|number| text.contains(&format!("\n{number}:xx"))).collect::<Vec<_>>();
             assert_eq!(shown, ((20 - kept)..20).collect::<Vec<_>>(), "{chars}");
@@ -252,7 +252,7 @@ mod tests {
             Earlier { same_as: Some(2), is_resolved: true, problem: Some("403\nno".to_owned()), comments: Vec::new() };
         let expected = "This comment is in the thread of comment 2.\n\nThe thread is marked as resolved.\n\n(The earlier \
                         comments of the thread could not be read: 403 no)\n\nThe comment itself:\n\n";
-        assert_eq!(earlier.text(1_000, "u", "b"), expected);
+        assert_eq!(earlier.text(1_000, "u", Dialect::Github, "b"), expected);
         assert!(Earlier::default().is_empty() && !earlier.is_empty());
     }
 
@@ -264,7 +264,7 @@ mod tests {
             url: String::new(),
             doubt: Some(Doubt::Service),
         };
-        let text = Earlier { comments: vec![comment], ..Earlier::default() }.text(5_000, "u", "b-1");
+        let text = Earlier { comments: vec![comment], ..Earlier::default() }.text(5_000, "u", Dialect::Github, "b-1");
         assert!(!text.contains("\n## Comment 9") && text.chars().count() < 400, "{text}");
     }
 }
