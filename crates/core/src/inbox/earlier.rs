@@ -36,7 +36,7 @@ pub struct EarlierComment {
 /// The reason why the text of an earlier comment is data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
-    /// The author may not push, or it is not known whether the author may.
+    /// It is not known that the author may push.
     NotPermitted,
     /// The service itself is the author: an agent has written the text.
     Service,
@@ -48,7 +48,7 @@ impl Doubt {
     /// Returns the words about the author of a comment.
     const fn words(self) -> &'static str {
         match self {
-            Self::NotPermitted => "who may not push",
+            Self::NotPermitted => "who is not known to have permission to push",
             Self::Service => "which is the user of this service",
             Self::Edited => "which someone else may have edited",
         }
@@ -59,7 +59,7 @@ impl Doubt {
 const SHORTEST: usize = 200;
 
 /// The space for the sentence that counts what is left out, in characters.
-const NOTE_CHARS: usize = 300;
+const NOTE_CHARS: usize = 600;
 
 /// The maximum length of a name, in characters.
 const NAME_CHARS: usize = 60;
@@ -265,6 +265,6 @@ mod tests {
             doubt: Some(Doubt::Service),
         };
         let text = Earlier { comments: vec![comment], ..Earlier::default() }.text(5_000, "u", Dialect::Github, "b-1");
-        assert!(!text.contains("\n## Comment 9") && text.chars().count() < 400, "{text}");
+        assert!(!text.contains("\n## Comment 9") && text.chars().count() < 600, "{text}");
     }
 }

@@ -26,12 +26,15 @@ pub(super) fn suggested(part: &Part, left: &mut usize, boundary: &str) -> String
         text.push_str(&format!("\n{name} replaces {lines}."));
         match suggestion.patch {
             None => text.push_str(" There is no patch of it, because the diff does not have all these lines.\n"),
-            Some(patch) if patch.text.chars().count() > *left => {
-                text.push_str(" The patch is left out, because the message is too long.\n");
-            }
             Some(patch) => {
-                *left -= patch.text.chars().count();
-                text.push_str(&block(&patch, boundary));
+                let block = block(&patch, boundary);
+                let length = block.chars().count();
+                if length > *left {
+                    text.push_str(" The patch is left out, because the message is too long.\n");
+                } else {
+                    *left -= length;
+                    text.push_str(&block);
+                }
             }
         }
     }
@@ -113,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_patch_that_is_too_long_is_left_out() {
-        let mut left = 60;
+        let mut left = 250;
         let part = part(BODY, DiffSide::New, "@@ -7 +7 @@\n+a");
         assert!(suggested(&part, &mut left, "b").contains("<b>"));
         let text = suggested(&part, &mut left, "b");
