@@ -382,6 +382,8 @@ impl Steps for HostSteps<'_> {
         let workspace = &self.sandbox.workspace;
         // The credential of the fetch may have expired during the turn.
         let remote = self.forge.remote().await.map_err(not_used)?;
+        // The description is new: it was read for the remote. A minute later, it would no longer be known.
+        let of_host = self.forge.known_repository().map(|repository| repository.ci_paths).unwrap_or_default();
         let has_objects = self.tree.lock().await.has_objects;
         if has_objects.unwrap_or(true) || !job.unpublished.is_empty() {
             let (objects, blobs, scratch) = (&*self.host.lfs, &*self.host.blobs, &workspace.scratch);
@@ -399,8 +401,7 @@ impl Steps for HostSteps<'_> {
         let base = &base_of(job, project, &self.mirror)?;
         let (ci_files, mut ci_paths) =
             (project.settings.pull_request.ci_files, project.settings.pull_request.ci_paths.clone());
-        // The remote was just described.
-        ci_paths.extend(self.forge.known_repository().map(|repository| repository.ci_paths).unwrap_or_default());
+        ci_paths.extend(of_host);
         let ci_paths = &ci_paths[..];
         let left_out = &self.left_out().await;
         Ok(push.run(job, &Outgoing { branch, head, commits, left_out, base, ci_files, ci_paths }).await?)
