@@ -20,6 +20,9 @@ const WAITING: u32 = 32;
 pub enum Class {
     /// Requests for which git runs, until the client has taken the answer.
     Git,
+    /// Pushes to the built-in code host, until the client has taken the answer. They count as [`Class::Git`] too. Git
+    /// unpacks what a client has compressed, so a few kilobytes can take all the memory that a git process may have.
+    Pushes,
     /// Event streams.
     Streams,
     /// Calls of the Model Context Protocol and of A2A, until the client has taken the answer.
@@ -30,13 +33,14 @@ pub enum Class {
 
 impl Class {
     /// All classes.
-    pub const ALL: [Self; 4] = [Self::Git, Self::Streams, Self::Calls, Self::Memory];
+    pub const ALL: [Self; 5] = [Self::Git, Self::Pushes, Self::Streams, Self::Calls, Self::Memory];
 
     /// Returns the name in the metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Git => "git",
+            Self::Pushes => "pushes",
             Self::Streams => "streams",
             Self::Calls => "calls",
             Self::Memory => "memory_kib",
@@ -46,6 +50,7 @@ impl Class {
     const fn what(self) -> &'static str {
         match self {
             Self::Git => "requests for which git runs",
+            Self::Pushes => "pushes",
             Self::Streams => "event streams",
             Self::Calls => "calls of MCP and A2A",
             Self::Memory => "KiB of answers that were not read",
@@ -82,13 +87,15 @@ pub struct Limit {
 pub struct Limits {
     /// The limits of [`Class::Git`].
     pub git: Limit,
+    /// The limits of [`Class::Pushes`].
+    pub pushes: Limit,
     /// The limits of [`Class::Streams`].
     pub streams: Limit,
     /// The limits of [`Class::Calls`].
     pub calls: Limit,
     /// The limits of [`Class::Memory`], in KiB.
     pub memory: Limit,
-    /// The time that a request for git waits until there is room for it.
+    /// The time that a request for git or a push waits until there is room for it.
     pub wait: Duration,
 }
 
@@ -96,6 +103,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             git: Limit { all: 32, each: 6 },
+            pushes: Limit { all: 8, each: 2 },
             streams: Limit { all: 1024, each: 128 },
             calls: Limit { all: 256, each: 64 },
             memory: Limit { all: 256 << 10, each: 64 << 10 },
@@ -110,6 +118,7 @@ impl Limits {
     pub const fn of(&self, class: Class) -> Limit {
         match class {
             Class::Git => self.git,
+            Class::Pushes => self.pushes,
             Class::Streams => self.streams,
             Class::Calls => self.calls,
             Class::Memory => self.memory,
@@ -170,8 +179,8 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    all: [u32; 4],
-    refused: [u64; 4],
+    all: [u32; Class::ALL.len()],
+    refused: [u64; Class::ALL.len()],
     holders: HashMap<(Class, Holder), Held>,
 }
 

@@ -55,6 +55,11 @@ pub(crate) async fn git(app: &App, caller: &Caller) -> Result<Permit, ApiError> 
     Ok(app.services.limiter.wait_for(Class::Git, holder(caller)).await?)
 }
 
+/// Waits for the permission to push to the built-in code host, in addition to that of [`git`].
+pub(crate) async fn push(app: &App, caller: &Caller) -> Result<Permit, ApiError> {
+    Ok(app.services.limiter.wait_for(Class::Pushes, holder(caller)).await?)
+}
+
 /// Takes the permission to open an event stream.
 pub(crate) fn stream(app: &App, caller: &Caller) -> Result<Permit, ApiError> {
     Ok(app.services.limiter.take(Class::Streams, holder(caller))?)

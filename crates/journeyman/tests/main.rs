@@ -13,6 +13,7 @@ mod hostile {
     mod escape;
     mod limits;
     mod models;
+    mod packs;
     mod paused;
     mod quota;
     mod repository;

@@ -15,7 +15,7 @@ use journeyman_core::lfs::{PIECE_BYTES, Pointer, pointer_of};
 use journeyman_core::ports::{Credential, LfsError, LfsFailure, LfsUpload};
 use journeyman_net::{Client, Error, Limits, Response};
 use tokio::io::AsyncReadExt;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::blocking;
@@ -42,6 +42,9 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// The slowest transfer in bytes per second. A server that sends a byte now and then must not keep a run for ever.
 const SLOWEST: u64 = 16 << 10;
+
+/// The time in which a download must keep up with [`SLOWEST`]. A server that was fast before may not be slow afterward.
+const WINDOW: Duration = Duration::from_secs(60);
 
 /// The maximum number of characters of a server's message.
 const MESSAGE_CHARS: usize = 300;
@@ -143,18 +146,19 @@ impl Server<'_> {
         let action = answered.actions.as_ref().and_then(|actions| actions.download.as_ref());
         let action = action.ok_or(LfsError::Missing)?;
         let mut answer = self.get(action).await?;
-        let limit = IDLE + Duration::from_secs(pointer.bytes / SLOWEST);
-        let read = async {
-            let mut file = Incoming::create(pointer, folder).await?;
-            loop {
-                let piece = timeout(IDLE, answer.chunk()).await.map_err(|_| slow())?;
-                match piece.map_err(|error| LfsError::Failed(journeyman_net::root_cause(&error)))? {
-                    Some(piece) => file.write(&piece).await?,
-                    None => return file.finish().await,
-                }
+        check_length(pointer, &answer)?;
+        let mut file = Incoming::create(pointer, folder).await?;
+        let mut pace = Pace::new(Instant::now());
+        loop {
+            let piece = timeout(IDLE, answer.chunk()).await.map_err(|_| slow())?;
+            let Some(piece) = piece.map_err(|error| LfsError::Failed(journeyman_net::root_cause(&error)))? else {
+                return file.finish().await;
+            };
+            file.write(&piece).await?;
+            if !pace.keeps_up(Instant::now(), piece.len()) {
+                return Err(slow());
             }
-        };
-        timeout(limit, read).await.map_err(|_| slow())?
+        }
     }
 
     /// Starts the download of an action, and follows redirects.
@@ -361,6 +365,41 @@ impl Server<'_> {
     }
 }
 
+/// Refuses an answer that says that its content has another size than the pointer: no further attempt changes that.
+fn check_length(Pointer { oid, bytes }: &Pointer, answer: &Response) -> Result<(), LfsError> {
+    let length = answer.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    match length.filter(|length: &u64| length != bytes) {
+        None => Ok(()),
+        Some(length) => Err(LfsError::Refused(format!(
+            "the server has other content for the object {oid}: it has {length} bytes instead of {bytes}"
+        ))),
+    }
+}
+
+/// The bytes of a download in the current [`WINDOW`].
+struct Pace {
+    since: Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    const fn new(now: Instant) -> Self {
+        Self { since: now, bytes: 0 }
+    }
+
+    /// Counts bytes that have arrived. Returns false if the window that has ended had too few.
+    fn keeps_up(&mut self, now: Instant, bytes: usize) -> bool {
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+        let passed = now.saturating_duration_since(self.since);
+        if passed < WINDOW {
+            return true;
+        }
+        let keeps_up = self.bytes >= passed.as_secs() * SLOWEST;
+        *self = Self::new(now);
+        keeps_up
+    }
+}
+
 fn read_answer(body: &[u8]) -> Result<HashMap<String, Answered>, LfsError> {
     // The error may quote the answer.
     let answer: Answer = serde_json::from_slice(body).map_err(|error| {
@@ -506,4 +545,24 @@ fn content(file: tokio::fs::File) -> impl Stream<Item = std::io::Result<Bytes>> 
             Err(error) => Some((Err(error), None)),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_download_must_keep_its_pace_also_after_a_fast_beginning() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut pace = Pace::new(start);
+        assert!(pace.keeps_up(at(1), 5 << 30), "a fast beginning");
+        assert!(pace.keeps_up(at(60), 1), "it counts for its own window");
+        assert!(pace.keeps_up(at(119), 1), "the next window has not ended");
+        assert!(!pace.keeps_up(at(120), 1), "3 bytes in a minute");
+        let mut pace = Pace::new(start);
+        assert!((1..600).all(|second| pace.keeps_up(at(second), 17 << 10)), "slow, but fast enough");
+        let mut pace = Pace::new(start);
+        assert!(!(1..600).all(|second| pace.keeps_up(at(second), 15 << 10)), "too slow");
+    }
 }

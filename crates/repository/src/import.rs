@@ -24,9 +24,6 @@ pub const GITMODULES: &str = ".gitmodules";
 /// The maximum size of a file in a commit, in bytes, unless the project sets another: the limit of GitHub.
 pub const FILE_BYTES: u64 = 100 << 20;
 
-/// Packs up to this size are stored as single objects, larger ones as one pack.
-const LOOSE_BYTES: u64 = 4 << 20;
-
 /// The option for git's check of objects. By default git accepts trees with modes that it never writes itself, such as
 /// 104755 (setuid). Commits with such trees are rewritten.
 const STRICT: &str = "--strict=badFilemode=error";
@@ -44,17 +41,12 @@ pub enum ImportError {
 }
 
 /// Imports a pack into the mirror. Git checks that its objects are complete, and that all of their links lead to
-/// existing objects.
+/// existing objects. It stays a pack: a small pack can describe objects that do not fit on the disk.
 ///
 /// # Errors
 /// Git refuses the pack, or the machine failed.
 pub async fn import(mirror: &Mirror, pack: File, timeout: Duration) -> Result<(), ImportError> {
-    let bytes = pack.metadata().map_err(|error| ImportError::Other(error.into()))?.len();
-    let command: &[&str] = if bytes > LOOSE_BYTES {
-        &["index-pack", "--stdin", STRICT, "--fix-thin"]
-    } else {
-        &["unpack-objects", "-q", STRICT]
-    };
+    let command = ["index-pack", "--stdin", STRICT, "--fix-thin"];
     let imported = mirror.git.at(&mirror.path, command).stdin_file(pack).timeout(timeout).run().await;
     imported.map(drop).map_err(|error| match error.has_odd_modes() {
         true => ImportError::OddModes,

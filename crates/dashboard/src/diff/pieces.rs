@@ -12,6 +12,9 @@ use crate::visible;
 /// The maximum number of removed lines, and of added lines, in a block whose words are compared.
 const LONGEST_RUN: usize = 50;
 
+/// The maximum length of a line on a page, in bytes. Browsers take seconds for a line of megabytes.
+const LONGEST_SHOWN: usize = 5_000;
+
 /// A part of a line with the same style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece<'a> {
@@ -126,13 +129,15 @@ fn numbered<'l, 'a>(hunk: &'l [Line<'a>], run: Range<usize>, class: LineClass) -
     lines.filter(|(_, line)| line.class == class).collect()
 }
 
-/// Splits a line at the ends of its spans and of its changed words.
+/// Splits a line at the ends of its spans and of its changed words. Of a longer line than [`LONGEST_SHOWN`], it returns
+/// the beginning, and says how much is missing.
 fn pieces<'a>(line: &'a str, spans: &[Span<'a>], changed: &[Range<usize>]) -> Vec<Piece<'a>> {
     let mut pieces = Vec::new();
+    let (line, rest) = line.split_at(line.floor_char_boundary(LONGEST_SHOWN));
     let mut changed = changed.iter().peekable();
     let mut at = 0;
     for span in spans {
-        let end = at + span.text.len();
+        let end = (at + span.text.len()).min(line.len());
         while at < end {
             while changed.next_if(|range| range.end <= at).is_some() {}
             let (until, is_changed) = match changed.peek() {
@@ -144,6 +149,10 @@ fn pieces<'a>(line: &'a str, spans: &[Span<'a>], changed: &[Range<usize>]) -> Ve
             pieces.push(Piece { token: span.token, changed: is_changed, text });
             at = until;
         }
+    }
+    if !rest.is_empty() {
+        let text = format!(" … {} more characters are not shown", rest.chars().count()).into();
+        pieces.push(Piece { token: None, changed: false, text });
     }
     pieces
 }
@@ -201,5 +210,19 @@ mod tests {
         let pieces = pieces("a\u{202e}\u{200b}b", &spans, &changed);
         let shown: Vec<_> = pieces.iter().map(|piece| &*piece.text).collect();
         assert_eq!(shown, ["a", "⟨U+202E⟩", "⟨U+200B⟩", "b"]);
+    }
+
+    #[test]
+    fn a_long_line_is_cut_and_says_how_much_is_missing() {
+        // The limit is within a character.
+        let line = format!("{}éxyz", "a".repeat(LONGEST_SHOWN - 1));
+        let spans = [Span { token: Some(Token::String), text: &line }];
+        let shown = pieces(&line, &spans, &[0..1, 4990..line.len()]);
+        let texts: Vec<&str> = shown.iter().map(|piece| &*piece.text).collect();
+        assert_eq!(texts, ["a", &"a".repeat(4989), &"a".repeat(9), " … 4 more characters are not shown"]);
+        assert_eq!((shown[3].token, shown[3].changed), (None, false));
+        let whole = "a".repeat(LONGEST_SHOWN);
+        let shown = pieces(&whole, &[Span { token: None, text: &whole }], &[]);
+        assert_eq!(shown.iter().map(|piece| &*piece.text).collect::<Vec<_>>(), [whole.as_str()]);
     }
 }

@@ -9,8 +9,12 @@
 //!   forever while it sends its client a keepalive every five seconds.
 //! - `RLIMIT_NPROC` is not used: it counts all processes of a user, and does not apply to root. [`CONFIG`] bounds the
 //!   number of processes and threads, because no hook, filter or other program of a repository runs.
+//!
+//! Many git processes together may still need more memory than the machine has. Then the kernel ends one of them, before
+//! the service or a database ([`OOM_SCORE`]).
 
 use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::time::Duration;
 
@@ -22,6 +26,10 @@ pub(super) const MEMORY_BYTES: u64 = 2 << 30;
 /// The smallest processor time limit of a command.
 const MIN_CPU: Duration = Duration::from_secs(10);
 
+/// The thousandths of the machine's memory that a git process seems to use in addition when the kernel looks for a process
+/// to end, because there is no memory left (`oom_score_adj` in proc(5)). All that git does can be repeated.
+const OOM_SCORE: i32 = 500;
+
 /// The number of seconds between the signal at the processor time limit and the kill.
 const CPU_GRACE: u64 = 5;
 
@@ -31,6 +39,10 @@ pub(super) const CONFIG: &[(&str, &str)] = &[
     ("core.bigFileThreshold", "32m"),
     ("pack.threads", "2"),
     ("pack.windowMemory", "256m"),
+    // Packs stay packs. By default git unpacks small ones, and a megabyte of them can describe a hundred files of a
+    // gigabyte each.
+    ("receive.unpackLimit", "1"),
+    ("fetch.unpackLimit", "1"),
     // Limits for pushes to the built-in code host.
     ("receive.fsckObjects", "true"),
     ("receive.maxInputSize", "2g"),
@@ -95,6 +107,8 @@ impl Limits {
                 set => set?,
             };
         }
+        // Without /proc, the kernel chooses as it does for other processes.
+        let _ = raise_oom_score(process);
         Ok(())
     }
 
@@ -102,6 +116,13 @@ impl Limits {
     pub(super) fn cpu_used_up(self) -> String {
         format!("it used more than {} seconds of processor time", self.cpu_seconds)
     }
+}
+
+/// Sets the score of a process to [`OOM_SCORE`], if it is not higher. Its children inherit it.
+fn raise_oom_score(process: Pid) -> io::Result<()> {
+    let path = format!("/proc/{}/oom_score_adj", process.as_raw_nonzero());
+    let score: i32 = fs::read_to_string(&path)?.trim().parse().map_err(io::Error::other)?;
+    if score < OOM_SCORE { fs::write(path, OOM_SCORE.to_string()) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -145,15 +166,16 @@ mod tests {
     #[tokio::test]
     async fn every_command_and_its_children_have_limits() {
         // Runs a shell instead of git, with both ways of setting limits. Its input is written when they are set.
-        let (script, go) = ("read -r go; sh -c 'ulimit -d; ulimit -t; ulimit -c'", b"go\n".to_vec());
+        let (script, go) =
+            ("read -r go; sh -c 'ulimit -d; ulimit -t; ulimit -c; cat /proc/self/oom_score_adj'", b"go\n".to_vec());
         let wrapped = git("sh").command(["-c", script]).stdin(go.clone()).run().await.unwrap().text().unwrap();
-        assert_eq!(wrapped, "2097152\n600\n0");
+        assert_eq!(wrapped, "2097152\n600\n0\n500");
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("log"), script).unwrap();
         let in_file = || git("sh").command(["log"]).directory(dir.path()).stdin(go.clone());
-        assert_eq!(in_file().run().await.unwrap().text().unwrap(), "2097152\n600\n0");
+        assert_eq!(in_file().run().await.unwrap().text().unwrap(), "2097152\n600\n0\n500");
         let smaller = in_file().memory_bytes(1 << 20).timeout(Duration::from_secs(250));
-        assert_eq!(smaller.run().await.unwrap().text().unwrap(), "1024\n500\n0");
+        assert_eq!(smaller.run().await.unwrap().text().unwrap(), "1024\n500\n0\n500");
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, Path, RawQuery, Request, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
 use futures::TryStreamExt;
@@ -45,10 +45,14 @@ async fn serve(
         body: Box::pin(body.into_data_stream().map_err(std::io::Error::other)),
     };
     // Objects of Git LFS are files, for which git does not run.
-    let permit = match asked.path.starts_with(SERVER) {
-        true => None,
-        false => Some(limits::git(&app, &caller).await?),
-    };
+    let mut permits = Vec::new();
+    if !asked.path.starts_with(SERVER) {
+        // A request that only lists refs unpacks nothing.
+        if asked.method == Method::POST.as_str() && app.services.git.needs_write(&asked.path, &asked.query) {
+            permits.push(limits::push(&app, &caller).await?);
+        }
+        permits.push(limits::git(&app, &caller).await?);
+    }
     let served = match asked.path.starts_with(SERVER) {
         true => app.services.lfs.serve(&project, asked, may_push(&app, &caller)).await,
         false => app.services.git.serve(&project, asked).await,
@@ -59,11 +63,7 @@ async fn serve(
         }
         GitServerError::Failed(_) => ApiError::internal(&error),
     })?;
-    let body = Body::from_stream(served.body);
-    let mut response = Response::new(match permit {
-        Some(permit) => limits::held(body, permit),
-        None => body,
-    });
+    let mut response = Response::new(permits.into_iter().fold(Body::from_stream(served.body), limits::held));
     *response.status_mut() = StatusCode::from_u16(served.status).unwrap_or(StatusCode::BAD_GATEWAY);
     for (name, value) in served.headers {
         if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(&value)) {

@@ -53,7 +53,8 @@ struct FakeRepository;
 fn limits() -> Limits {
     let (wait, git) = (Duration::ZERO, Limit { all: 8, each: 2 });
     let (streams, calls) = (Limit { all: 8, each: 3 }, Limit { all: 8, each: 3 });
-    Limits { git, streams, calls, memory: Limit { all: 1024, each: 150 }, wait }
+    let pushes = Limit { all: 4, each: 1 };
+    Limits { git, pushes, streams, calls, memory: Limit { all: 1024, each: 150 }, wait }
 }
 
 #[async_trait]

@@ -68,6 +68,18 @@ async fn packs_that_are_not_read_use_up_the_limit_of_their_key_only() {
 }
 
 #[tokio::test]
+async fn pushes_have_a_smaller_limit_than_other_requests_for_git() {
+    let service = service().await;
+    check(&service, 1, "pushes", ("POST", "/git/shop.git/git-receive-pack", "x")).await;
+    // What only lists refs is no push.
+    let key = service.make_key(|_| {}).await;
+    let held = unread(&service, &key, "POST", "/git/shop.git/git-receive-pack", "x").await;
+    let path = "/git/shop.git/info/refs?service=git-receive-pack";
+    assert_eq!(unread(&service, &key, "GET", path, "").await.status().as_u16(), 200);
+    drop(held);
+}
+
+#[tokio::test]
 async fn open_streams_use_up_the_limit_of_their_key_only() {
     let service = service().await;
     let job = service.job("x").await;

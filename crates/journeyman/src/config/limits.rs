@@ -27,6 +27,7 @@ pub(super) fn resolve(layer: &Layer) -> anyhow::Result<Limits> {
             kib(layer.max_response_memory_per_key),
             usual.memory,
         )?,
+        pushes: usual.pushes,
         wait: usual.wait,
     })
 }

@@ -1,6 +1,6 @@
 //! Replaces the pointers of a checkout by their content, which the host fetches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -137,9 +137,10 @@ impl Filling<'_> {
         cache: &LfsCache,
         files: &[LfsFile],
     ) -> Result<BTreeMap<String, (ObjectReason, String)>, RunError> {
-        let mut missing: Vec<Pointer> = Vec::new();
+        let (mut missing, mut seen) = (Vec::new(), HashSet::new());
         for LfsFile { pointer, .. } in files {
-            if !missing.contains(pointer) && cache.open(pointer)?.is_none() {
+            // A repository may have as many pointers as it likes.
+            if seen.insert(pointer) && cache.open(pointer)?.is_none() {
                 missing.push(pointer.clone());
             }
         }

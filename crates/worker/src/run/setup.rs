@@ -100,8 +100,14 @@ fn failed(exit: Exit, printed: &[u8]) -> RunError {
     let printed = String::from_utf8_lossy(printed).replace('\0', "");
     let excess = printed.chars().count().saturating_sub(SHOWN_CHARS);
     let last: String = printed.chars().skip(excess).collect();
-    let last = if excess > 0 { whole_lines(&last) } else { &last };
-    let text = format!("the project's setup command failed ({exit}); it printed last: {}", last.trim());
+    let last = if excess > 0 { whole_lines(&last) } else { &last }.trim();
+    let printed = match (excess, last) {
+        (0, "") => "it printed nothing".to_owned(),
+        // A part of a line may begin with a part of a secret.
+        (_, "") => format!("its last line is not shown, because it has more than {SHOWN_CHARS} characters"),
+        (_, last) => format!("it printed last: {last}"),
+    };
+    let text = format!("the project's setup command failed ({exit}); {printed}");
     RunError::failed(ReasonCode::SetupFailed, text)
 }
 

@@ -258,3 +258,19 @@ async fn a_repository_that_the_setup_command_has_broken_is_reported() {
     let text = refused(fixture.prepare(&head, false, false).await);
     assert!(text.contains("could not be switched from it to the job's branch"), "{text}");
 }
+
+#[test]
+fn the_reason_of_a_failed_command_shows_whole_lines_or_says_why_not() {
+    let text = |printed: &str| match super::failed(journeyman_core::ports::Exit::Code(1), printed.as_bytes()) {
+        RunError::Failed { reason, .. } => reason.text,
+        other => panic!("{other:?}"),
+    };
+    let long = "x".repeat(5000);
+    assert!(text("one\ntwo\n").ends_with("it printed last: one\ntwo"), "{}", text("one\ntwo\n"));
+    assert!(text(&format!("{long}\ntwo\n")).ends_with("it printed last: two"));
+    assert!(text("").ends_with("it printed nothing"));
+    for one_line in [long.clone(), format!("a\n{long}\n")] {
+        let text = text(&one_line);
+        assert!(text.ends_with("is not shown, because it has more than 2000 characters"), "{text}");
+    }
+}
