@@ -95,6 +95,15 @@ mod tests {
             "an agent's object"
         );
 
+        // In a pack, an object cannot be damaged alone.
+        for pack in std::fs::read_dir(mirror.path.join("objects/pack")).unwrap() {
+            let pack = pack.unwrap().path();
+            if pack.extension().is_some_and(|extension| extension == "pack") {
+                let content = std::fs::read(&pack).unwrap();
+                std::fs::remove_file(&pack).unwrap();
+                mirror.git.at(&mirror.path, ["unpack-objects", "-q"]).stdin(content).run().await.unwrap();
+            }
+        }
         let (start, end) = object.as_str().split_at(2);
         let path = mirror.path.join("objects").join(start).join(end);
         let content = std::fs::read(&path).unwrap();

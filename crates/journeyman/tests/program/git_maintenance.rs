@@ -6,8 +6,9 @@ use journeyman_testkit::until;
 
 use super::given::{git, site};
 
-/// The number of new jobs, each of which leaves more than two files in the mirror and in the repository.
-const JOBS: usize = 20;
+/// The number of new jobs, each of which leaves a pack and a ref in the mirror and in the repository: together more than
+/// the number of files from which the service packs them.
+const JOBS: usize = 30;
 
 /// Returns the number of files of objects and refs.
 fn files(repository: &Path) -> usize {

@@ -536,6 +536,22 @@ pub(crate) fn git(dir: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Stores the objects of a repository as single files, so that a test can damage some of them.
+pub(crate) fn unpack(repository: &Path) {
+    let packs = repository.join("objects/pack");
+    let aside = repository.join("packs-aside");
+    std::fs::rename(&packs, &aside).unwrap();
+    std::fs::create_dir(&packs).unwrap();
+    for file in std::fs::read_dir(&aside).unwrap().map(|entry| entry.unwrap().path()) {
+        if file.extension().is_some_and(|extension| extension == "pack") {
+            let input = std::fs::File::open(&file).unwrap();
+            let unpacked = git_command(repository, &["unpack-objects", "-q"]).stdin(input).status().unwrap();
+            assert!(unpacked.success(), "{}", file.display());
+        }
+    }
+    std::fs::remove_dir_all(aside).unwrap();
+}
+
 pub(crate) fn git_command(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
     command.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "safe.directory=*"]);

@@ -218,6 +218,7 @@ fn damage_of_a_mirror_during_a_turn_is_not_the_fault_of_the_agent() {
     // Trees that cannot be read: git fails while it commits the files.
     for mirror in std::fs::read_dir(site.path("data/mirrors")).unwrap().flatten() {
         let mirror = mirror.path();
+        super::given::unpack(&mirror);
         let objects = git(&mirror, &["rev-list", "--objects", "--all"]);
         let objects = objects.lines().filter_map(|line| line.split(' ').next());
         for object in objects.filter(|object| git(&mirror, &["cat-file", "-t", object]).trim() == "tree") {
