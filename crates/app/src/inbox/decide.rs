@@ -7,6 +7,7 @@ use journeyman_core::engine::Control;
 use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent};
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::{JobId, ProjectId, Sha};
+use journeyman_core::inbox::refusal::MAY_NOT_PUSH;
 use journeyman_core::inbox::route::{Addressed, MARKER, Request, addressed, request_of};
 use journeyman_core::inbox::{Content, Decision, INBOX_LEASE, InboxEvent, InboxState, NewEvent, Next, Outcome, due_at};
 use journeyman_core::job::Job;
@@ -461,7 +462,7 @@ impl UseCases {
         }
         let detail = match self.read_permission(context, author).await? {
             Ok(Permission::Write | Permission::Admin) => return Ok(None),
-            Ok(Permission::None | Permission::Read) => format!("{} may not push to the repository", author.name),
+            Ok(Permission::None | Permission::Read) => format!("{} {MAY_NOT_PUSH}", author.name),
             Err(error) => format!(
                 "the service does not know whether {} may push to the repository, so it did nothing: {error}",
                 author.name

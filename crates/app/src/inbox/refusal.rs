@@ -5,7 +5,7 @@ use journeyman_core::inbox::route::{Request, addressed};
 use journeyman_core::inbox::{Decision, InboxEvent, Next, Outcome, refusal};
 use journeyman_core::poll::POLLED;
 use journeyman_core::ports::{CommentKind, CommentPlace, Reaction};
-use journeyman_core::project::Answers;
+use journeyman_core::project::{Answers, Project};
 
 use super::Problem;
 use super::context::Context;
@@ -31,12 +31,37 @@ impl UseCases {
             // A webhook about this version may say who has edited the comment.
             return Ok(());
         }
-        let Some(project) = self.parts().store.project(project).await? else { return Ok(()) };
-        let context = self.context(project).await?;
-        if *outcome == Outcome::NoJob && !self.asks_without_job(read, &context).await? {
+        if *outcome == Outcome::NoJob && !read.text().is_some_and(|text| text.contains('@')) {
+            // Most comments on pull requests of others are not for the service, which then asks the host nothing.
             return Ok(());
         }
-        self.tell_refusal(read, *outcome, detail.as_deref(), &context).await
+        let Some(project) = self.parts().store.project(project).await? else { return Ok(()) };
+        match self.tell_about(read, *outcome, detail.as_deref(), project).await {
+            // The event ends whether this can be said or not.
+            Err(error) if *outcome == Outcome::NoJob => {
+                tracing::debug!(error = %error.0, "it is not known whether a comment asks for work");
+                Ok(())
+            }
+            told => told,
+        }
+    }
+
+    async fn tell_about(
+        &self,
+        read: &HookEvent,
+        outcome: Outcome,
+        detail: Option<&str>,
+        project: Project,
+    ) -> Result<(), Problem> {
+        let context = self.context(project).await?;
+        let is_own = match &read.repository {
+            Some(repository) => context.is_about(repository).await?,
+            None => false,
+        };
+        if !is_own || outcome == Outcome::NoJob && !self.asks_without_job(read, &context).await? {
+            return Ok(());
+        }
+        self.tell_refusal(read, outcome, detail, &context).await
     }
 
     /// Returns whether someone who may push has asked for work on a pull request that has no job.

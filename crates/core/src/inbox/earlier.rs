@@ -234,7 +234,7 @@ mod tests {
         let earlier = Earlier { comments: (0..20).map(comment).collect(), ..Earlier::default() };
         for (chars, kept, note) in [
             (50_000, 20, ""),
-            (12_000, 11, "(9 older comments of this thread are left out: https://h.example/7)\n"),
+            (12_000, 12, "(8 older comments of this thread are left out: https://h.example/7)\n"),
             (400, 0, "(20 older comments of this thread are left out: https://h.example/7)\n"),
             (0, 0, "(20 older comments of this thread are left out: https://h.example/7)\n"),
         ] {

@@ -28,12 +28,23 @@ pub fn text(outcome: Outcome, detail: Option<&str>) -> Option<String> {
         Outcome::NoJob => ("no job works on this pull request", "Start one for it with `pullRequest`."),
         _ => return None,
     };
-    // A detail says what to do itself.
+    // A detail says what to do itself. Text of the code host about its permissions is not for everyone who may read the
+    // conversation.
     Some(match detail {
-        Some(detail) => format!("Nothing was done: {}.", gfm_line(detail.trim_end_matches('.'))),
-        None => format!("Nothing was done: {usual}. {remedy}"),
+        Some(detail) if outcome != Outcome::NotPermitted => {
+            format!("Nothing was done: {}.", gfm_line(detail.trim_end_matches('.')))
+        }
+        Some(detail) if !detail.ends_with(MAY_NOT_PUSH) => {
+            "Nothing was done: it is not known whether everyone who has written or edited this may push to the repository. \
+             The inbox of the project says why."
+                .to_owned()
+        }
+        _ => format!("Nothing was done: {usual}. {remedy}"),
     })
 }
+
+/// The end of the detail for a person whose permission is known.
+pub const MAY_NOT_PUSH: &str = "may not push to the repository";
 
 #[cfg(test)]
 mod tests {
@@ -45,14 +56,24 @@ mod tests {
             (
                 Outcome::NotPermitted,
                 Some("eve may not push to the repository"),
-                Some("Nothing was done: eve may not push to the repository."),
+                Some(
+                    "Nothing was done: the author may not push to the repository. Someone who may push can ask instead.",
+                ),
+            ),
+            (
+                Outcome::NotPermitted,
+                Some("the service does not know whether eve may push to the repository, so it did nothing: a secret"),
+                Some(
+                    "Nothing was done: it is not known whether everyone who has written or edited this may push to the \
+                     repository. The inbox of the project says why.",
+                ),
             ),
             (
                 Outcome::JobArchived,
                 None,
                 Some("Nothing was done: the job is archived. Unarchive it on its page, and comment again."),
             ),
-            (Outcome::RateLimited, Some("ask @team"), Some("Nothing was done: ask `@team`.")),
+            (Outcome::RateLimited, Some("ask @team"), Some("Nothing was done: ask @`team`.")),
             (Outcome::NotAddressed, Some("x"), None),
             (Outcome::IgnoredBot, None, None),
             (Outcome::Message, None, None),

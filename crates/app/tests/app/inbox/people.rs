@@ -1,10 +1,10 @@
 //! Tests of who may send messages, and of text that people do not see.
 
-use journeyman_core::hook::{EventRepository, HookContent, HookEvent};
+use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent};
 use journeyman_core::inbox::route::addressed;
 use journeyman_core::inbox::{Content, Decision, INBOX_LEASE, InboxState, NewEvent, Next, Outcome};
-use journeyman_core::ports::{Decided, ForgeError, HostUser, Permission};
-use journeyman_core::project::Project;
+use journeyman_core::ports::{Decided, ForgeError, HostUser, Permission, Reaction};
+use journeyman_core::project::{Answers, Project};
 use journeyman_core::pull::PullState;
 use journeyman_testkit::{HostCall, MemoryHost, Moment, Seeds as _};
 
@@ -50,7 +50,17 @@ async fn nothing_of_people_who_may_not_push_reaches_the_job() {
         desk.settle().await;
         assert_eq!(desk.outcomes().await, ["not_permitted"; 12], "{name}");
         assert_eq!(desk.job().await, before, "{name}");
-        assert_eq!((desk.prompts().await.len(), desk.host.written().len()), (0, 0), "{name}");
+        assert_eq!(desk.prompts().await.len(), 0, "{name}");
+        // Each person is told once, and not what the code host says about permissions.
+        let told: Vec<String> = desk.host.written().into_iter().map(|written| written.text).collect();
+        let starts: Vec<&str> = told.iter().map(|text| text.split([',', '.']).next().unwrap()).collect();
+        let (known, unknown) = (
+            "Nothing was done: the author may not push to the repository",
+            "Nothing was done: it is not known whether everyone who has written or edited this may push to the repository",
+        );
+        assert_eq!(starts, [known, known, unknown, unknown], "{name}: {told:?}");
+        assert!(!told.concat().contains("suspended"), "{name}: {told:?}");
+        assert_eq!(desk.host.reactions("10"), [Reaction::Failed], "{name}");
         let detail = desk.events().await.remove(0).detail;
         assert_eq!(detail.as_deref(), Some("mallory may not push to the repository"), "{name}");
         let detail = desk.events().await.remove(6).detail.unwrap();
@@ -275,5 +285,32 @@ async fn a_very_long_text_is_kept_as_far_as_a_prompt_can_have_it() {
         assert!(prompt[99_000..].starts_with(&format!("\n\n{note}")), "{}: {}", desk.name(), &prompt[98_990..]);
         let kept = desk.events().await.remove(0).content;
         assert!(matches!(&kept, Some(Content::Read(read)) if read.text().unwrap().len() == 100_000), "{}", desk.name());
+    }
+}
+
+#[tokio::test]
+async fn people_are_told_once_why_a_comment_led_to_nothing() {
+    for answers in [Answers::Full, Answers::Quiet] {
+        for desk in Desk::all_with(|project| project.settings.comments.answers = answers).await {
+            let (name, maria) = (desk.name(), desk.maria());
+            let bot = HostUser { id: "77".to_owned(), name: "other".to_owned(), is_bot: true };
+            // No job works on pull request 9.
+            for (id, author, text) in [
+                ("1", &maria, "@journeyman rename it"),
+                ("2", &maria, "@journeyman please"),
+                ("3", &maria, "Nice, @bob."),
+                ("4", &bot, "@journeyman rename it"),
+            ] {
+                let comment = comment(id, author, text);
+                desk.deliver(HookContent::Comment { number: 9, action: CommentAction::Created, comment }).await;
+            }
+            desk.settle().await;
+            let written: Vec<String> = desk.host.written().into_iter().map(|written| written.text).collect();
+            let expected = "Nothing was done: no job works on this pull request. Start one for it with `pullRequest`.";
+            let expected = if answers == Answers::Full { vec![expected] } else { Vec::new() };
+            assert_eq!(written, expected, "{name} {answers:?}");
+            let reactions = ["1", "2", "3", "4"].map(|id| desk.host.reactions(id).len());
+            assert_eq!(reactions, [1, 1, 0, 0], "{name} {answers:?}");
+        }
     }
 }
