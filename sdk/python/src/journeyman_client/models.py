@@ -36,6 +36,10 @@ class AgentList(Model):
     """The agents, by ID."""
 
 
+Answers = TypeAliasType("Answers", Literal["full", "quiet"])
+"""What people are told at the code host whose comments led to nothing."""
+
+
 class Attempt(Model):
     """The result of an attempt."""
 
@@ -209,6 +213,8 @@ class Check(Model):
     """The page of the check."""
     summary: str | None
     """A line of text about the result."""
+    flaky: bool
+    """`true` if the check both failed and passed on the commit. Flaky checks are not repaired."""
 
 
 class CheckChanges(RequestModel):
@@ -229,7 +235,9 @@ CheckMode = TypeAliasType("CheckMode", Literal["off", "report", "fix"])
 """The reaction to failed checks."""
 
 
-CheckState = TypeAliasType("CheckState", Literal["pending", "passed", "failed", "skipped"])
+CheckState = TypeAliasType(
+    "CheckState", Literal["pending", "passed", "failed", "skipped", "waiting", "ignored"]
+)
 """The state of a check."""
 
 
@@ -352,6 +360,7 @@ class CommentChanges(RequestModel):
     """
     issue_label: str | None = None
     """The label that makes a job of an issue; by default, `journeyman`. An empty text means no label."""
+    answers: Answers | None = None
 
 
 class Comments(Model):
@@ -371,6 +380,34 @@ class Comments(Model):
     """
     issue_label: str | None
     """The label that makes a job of an issue; `null` means `journeyman`, and an empty text no label."""
+    answers: Answers
+    """What people are told at the code host whose comments led to nothing."""
+
+
+class CommitChanges(RequestModel):
+    """The settings of the commits that the service makes for a project."""
+
+    subject: str | None = None
+    """
+    The template of the subject; by default, `{subject}`. `{subject}` is what was done, `{summary}` is the same with a
+    small first letter, `{type}` is its type in Conventional Commits, `{issue}` the issue that asked for it, and
+    `{branch}` the branch.
+    """
+    co_authors: bool | None = None
+    """`true` if commits name the person at the code host who asked for the work as a co-author; by default, `true`."""
+
+
+class Commits(Model):
+    """The settings of the commits that the service makes for a project."""
+
+    subject: str | None
+    """
+    The template of the subject; `null` means `{subject}`. `{subject}` is what was done, `{summary}` is the same with a
+    small first letter, `{type}` is its type in Conventional Commits, `{issue}` the issue that asked for it, and
+    `{branch}` the branch.
+    """
+    co_authors: bool
+    """`true` if commits name the person at the code host who asked for the work as a co-author."""
 
 
 class Containment(Model):
@@ -491,6 +528,8 @@ class CreateProject(RequestModel):
     """The code host of the repository."""
     checkout: CheckoutChanges | None = None
     """The content of checkouts."""
+    commits: CommitChanges | None = None
+    """The settings of the commits that the service makes."""
     pull_request: PullRequestChanges | None = None
     """The settings of the project's pull requests."""
     comments: CommentChanges | None = None
@@ -1829,7 +1868,7 @@ class JobChecks(Model):
     stop: str | None
     """
     The reason why failed checks are not repaired: `head_moved`, `fails_on_base`, `same_failure`, `attempts_used`,
-    `daily_limit` or `archived`. New reasons may be added.
+    `daily_limit`, `archived` or `flaky`. New reasons may be added.
     """
     attempts: int
     """The number of messages that were sent to repair checks since they last passed, or a person last sent a message."""
@@ -2283,6 +2322,8 @@ class Project(Model):
     """The code host of the repository."""
     checkout: Checkout
     """The content of checkouts."""
+    commits: Commits
+    """The settings of the commits that the service makes."""
     pull_request: PullRequest
     """The settings of the project's pull requests."""
     comments: Comments
@@ -2323,6 +2364,7 @@ class ProjectChanges(RequestModel):
     effort: Effort | None = None
     code_host: CodeHostChanges | None = None
     checkout: CheckoutChanges | None = None
+    commits: CommitChanges | None = None
     pull_request: PullRequestChanges | None = None
     comments: CommentChanges | None = None
     checks: CheckChanges | None = None

@@ -7,6 +7,9 @@ from typing import Literal, TypeAlias
 
 from typing_extensions import NotRequired, TypedDict
 
+Answers: TypeAlias = Literal["full", "quiet"]
+"""What people are told at the code host whose comments led to nothing."""
+
 
 class BudgetChanges(TypedDict):
     """
@@ -178,6 +181,20 @@ class CommentChanges(TypedDict):
     """
     issue_label: NotRequired[str | None]
     """The label that makes a job of an issue; by default, `journeyman`. An empty text means no label."""
+    answers: NotRequired[Answers | None]
+
+
+class CommitChanges(TypedDict):
+    """The settings of the commits that the service makes for a project."""
+
+    subject: NotRequired[str | None]
+    """
+    The template of the subject; by default, `{subject}`. `{subject}` is what was done, `{summary}` is the same with a
+    small first letter, `{type}` is its type in Conventional Commits, `{issue}` the issue that asked for it, and
+    `{branch}` the branch.
+    """
+    co_authors: NotRequired[bool | None]
+    """`true` if commits name the person at the code host who asked for the work as a co-author; by default, `true`."""
 
 
 class CreateCodeHost(TypedDict, closed=True):
@@ -284,6 +301,8 @@ class CreateProject(TypedDict):
     """The code host of the repository."""
     checkout: NotRequired[CheckoutChanges]
     """The content of checkouts."""
+    commits: NotRequired[CommitChanges]
+    """The settings of the commits that the service makes."""
     pull_request: NotRequired[PullRequestChanges]
     """The settings of the project's pull requests."""
     comments: NotRequired[CommentChanges]
@@ -481,6 +500,7 @@ class ProjectChanges(TypedDict):
     effort: NotRequired[Effort | None]
     code_host: NotRequired[CodeHostChanges | None]
     checkout: NotRequired[CheckoutChanges | None]
+    commits: NotRequired[CommitChanges | None]
     pull_request: NotRequired[PullRequestChanges | None]
     comments: NotRequired[CommentChanges | None]
     checks: NotRequired[CheckChanges | None]

@@ -1554,6 +1554,11 @@ export interface components {
             /** @description The agents, by ID. */
             agents: components["schemas"]["Agent"][];
         };
+        /**
+         * @description What people are told at the code host whose comments led to nothing.
+         * @enum {string}
+         */
+        Answers: "full" | "quiet";
         /** @description The result of an attempt. */
         Attempt: {
             /** Format: date-time */
@@ -1744,6 +1749,8 @@ export interface components {
             url: string | null;
             /** @description A line of text about the result. */
             summary: string | null;
+            /** @description `true` if the check both failed and passed on the commit. Flaky checks are not repaired. */
+            flaky: boolean;
         };
         /** @description The treatment of the checks of pull requests. */
         CheckChanges: {
@@ -1772,7 +1779,7 @@ export interface components {
          * @description The state of a check.
          * @enum {string}
          */
-        CheckState: "pending" | "passed" | "failed" | "skipped";
+        CheckState: "pending" | "passed" | "failed" | "skipped" | "waiting" | "ignored";
         /** @description The result of the checks of a commit. */
         CheckSummary: {
             /** @description The commit. */
@@ -1877,6 +1884,7 @@ export interface components {
             settleSeconds?: number | null;
             /** @description The label that makes a job of an issue; by default, `journeyman`. An empty text means no label. */
             issueLabel?: string | null;
+            answers?: components["schemas"]["Answers"] | null;
         };
         /** @description The treatment of comments and issues on the code host. */
         Comments: {
@@ -1895,6 +1903,30 @@ export interface components {
             settleSeconds: number | null;
             /** @description The label that makes a job of an issue; `null` means `journeyman`, and an empty text no label. */
             issueLabel: string | null;
+            /** @description What people are told at the code host whose comments led to nothing. */
+            answers: components["schemas"]["Answers"];
+        };
+        /** @description The settings of the commits that the service makes for a project. */
+        CommitChanges: {
+            /**
+             * @description The template of the subject; by default, `{subject}`. `{subject}` is what was done, `{summary}` is the same with a
+             *     small first letter, `{type}` is its type in Conventional Commits, `{issue}` the issue that asked for it, and
+             *     `{branch}` the branch.
+             */
+            subject?: string | null;
+            /** @description `true` if commits name the person at the code host who asked for the work as a co-author; by default, `true`. */
+            coAuthors?: boolean | null;
+        };
+        /** @description The settings of the commits that the service makes for a project. */
+        Commits: {
+            /**
+             * @description The template of the subject; `null` means `{subject}`. `{subject}` is what was done, `{summary}` is the same with a
+             *     small first letter, `{type}` is its type in Conventional Commits, `{issue}` the issue that asked for it, and
+             *     `{branch}` the branch.
+             */
+            subject: string | null;
+            /** @description `true` if commits name the person at the code host who asked for the work as a co-author. */
+            coAuthors: boolean;
         };
         /** @description The sandbox of a machine, and its guarantees. */
         Containment: {
@@ -2027,6 +2059,8 @@ export interface components {
             codeHost?: components["schemas"]["CodeHostChanges"];
             /** @description The content of checkouts. */
             checkout?: components["schemas"]["CheckoutChanges"];
+            /** @description The settings of the commits that the service makes. */
+            commits?: components["schemas"]["CommitChanges"];
             /** @description The settings of the project's pull requests. */
             pullRequest?: components["schemas"]["PullRequestChanges"];
             /** @description The treatment of comments and issues on the code host. */
@@ -3440,7 +3474,7 @@ export interface components {
             checks: components["schemas"]["Check"][];
             /**
              * @description The reason why failed checks are not repaired: `head_moved`, `fails_on_base`, `same_failure`, `attempts_used`,
-             *     `daily_limit` or `archived`. New reasons may be added.
+             *     `daily_limit`, `archived` or `flaky`. New reasons may be added.
              */
             stop: string | null;
             /**
@@ -3981,6 +4015,8 @@ export interface components {
             codeHost: components["schemas"]["CodeHost"];
             /** @description The content of checkouts. */
             checkout: components["schemas"]["Checkout"];
+            /** @description The settings of the commits that the service makes. */
+            commits: components["schemas"]["Commits"];
             /** @description The settings of the project's pull requests. */
             pullRequest: components["schemas"]["PullRequest"];
             /** @description The treatment of comments and issues on the code host. */
@@ -4023,6 +4059,7 @@ export interface components {
             effort?: components["schemas"]["Effort"] | null;
             codeHost?: components["schemas"]["CodeHostChanges"] | null;
             checkout?: components["schemas"]["CheckoutChanges"] | null;
+            commits?: components["schemas"]["CommitChanges"] | null;
             pullRequest?: components["schemas"]["PullRequestChanges"] | null;
             comments?: components["schemas"]["CommentChanges"] | null;
             checks?: components["schemas"]["CheckChanges"] | null;
@@ -4973,6 +5010,7 @@ export interface components {
 }
 export type Agent = components['schemas']['Agent'];
 export type AgentList = components['schemas']['AgentList'];
+export type Answers = components['schemas']['Answers'];
 export type Attempt = components['schemas']['Attempt'];
 export type AuditEntry = components['schemas']['AuditEntry'];
 export type AuditPage = components['schemas']['AuditPage'];
@@ -4999,6 +5037,8 @@ export type CodeHostKind = components['schemas']['CodeHostKind'];
 export type CodeHostList = components['schemas']['CodeHostList'];
 export type CommentChanges = components['schemas']['CommentChanges'];
 export type Comments = components['schemas']['Comments'];
+export type CommitChanges = components['schemas']['CommitChanges'];
+export type Commits = components['schemas']['Commits'];
 export type Containment = components['schemas']['Containment'];
 export type CreateCodeHost = components['schemas']['CreateCodeHost'];
 export type CreateJob = components['schemas']['CreateJob'];
@@ -6227,7 +6267,8 @@ export interface operations {
                      *           "name": "test",
                      *           "state": "failed",
                      *           "url": "https://github.com/example/shop/actions/runs/1/job/2",
-                     *           "summary": "2 tests failed"
+                     *           "summary": "2 tests failed",
+                     *           "flaky": false
                      *         }
                      *       ],
                      *       "stop": null,
@@ -6645,6 +6686,10 @@ export interface operations {
                      *             "submodules": "read",
                      *             "lfs": "fetch"
                      *           },
+                     *           "commits": {
+                     *             "subject": null,
+                     *             "coAuthors": true
+                     *           },
                      *           "pullRequest": {
                      *             "draft": false,
                      *             "base": null,
@@ -6663,7 +6708,8 @@ export interface operations {
                      *             "reviews": "all",
                      *             "mention": null,
                      *             "settleSeconds": null,
-                     *             "issueLabel": null
+                     *             "issueLabel": null,
+                     *             "answers": "full"
                      *           },
                      *           "checks": {
                      *             "mode": "report",
@@ -6773,6 +6819,10 @@ export interface operations {
                      *         "submodules": "read",
                      *         "lfs": "fetch"
                      *       },
+                     *       "commits": {
+                     *         "subject": null,
+                     *         "coAuthors": true
+                     *       },
                      *       "pullRequest": {
                      *         "draft": false,
                      *         "base": null,
@@ -6791,7 +6841,8 @@ export interface operations {
                      *         "reviews": "all",
                      *         "mention": null,
                      *         "settleSeconds": null,
-                     *         "issueLabel": null
+                     *         "issueLabel": null,
+                     *         "answers": "full"
                      *       },
                      *       "checks": {
                      *         "mode": "report",
@@ -6882,6 +6933,10 @@ export interface operations {
                      *         "submodules": "read",
                      *         "lfs": "fetch"
                      *       },
+                     *       "commits": {
+                     *         "subject": null,
+                     *         "coAuthors": true
+                     *       },
                      *       "pullRequest": {
                      *         "draft": false,
                      *         "base": null,
@@ -6900,7 +6955,8 @@ export interface operations {
                      *         "reviews": "all",
                      *         "mention": null,
                      *         "settleSeconds": null,
-                     *         "issueLabel": null
+                     *         "issueLabel": null,
+                     *         "answers": "full"
                      *       },
                      *       "checks": {
                      *         "mode": "report",
@@ -7031,6 +7087,10 @@ export interface operations {
                      *         "submodules": "read",
                      *         "lfs": "fetch"
                      *       },
+                     *       "commits": {
+                     *         "subject": null,
+                     *         "coAuthors": true
+                     *       },
                      *       "pullRequest": {
                      *         "draft": false,
                      *         "base": null,
@@ -7049,7 +7109,8 @@ export interface operations {
                      *         "reviews": "all",
                      *         "mention": null,
                      *         "settleSeconds": null,
-                     *         "issueLabel": null
+                     *         "issueLabel": null,
+                     *         "answers": "full"
                      *       },
                      *       "checks": {
                      *         "mode": "report",

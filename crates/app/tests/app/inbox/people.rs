@@ -53,11 +53,12 @@ async fn nothing_of_people_who_may_not_push_reaches_the_job() {
         assert_eq!(desk.prompts().await.len(), 0, "{name}");
         // Each person is told once, and not what the code host says about permissions.
         let told: Vec<String> = desk.host.written().into_iter().map(|written| written.text).collect();
-        let starts: Vec<&str> = told.iter().map(|text| text.split([',', '.']).next().unwrap()).collect();
+        let mut starts: Vec<&str> = told.iter().map(|text| text.split([',', '.']).next().unwrap()).collect();
         let (known, unknown) = (
             "Nothing was done: the author may not push to the repository",
             "Nothing was done: it is not known whether everyone who has written or edited this may push to the repository",
         );
+        starts.sort_unstable();
         assert_eq!(starts, [known, known, unknown, unknown], "{name}: {told:?}");
         assert!(!told.concat().contains("suspended"), "{name}: {told:?}");
         assert_eq!(desk.host.reactions("10"), [Reaction::Failed], "{name}");
