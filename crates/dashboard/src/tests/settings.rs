@@ -196,7 +196,10 @@ async fn comments_issues_and_checks_are_set_in_their_form() {
     let pairs = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
     };
-    assert_eq!(fixture.save(path, &pairs(&[("issues", "on"), ("only", "a\r\n b ")])).await, StatusCode::SEE_OTHER);
+    assert_eq!(
+        fixture.save(path, &pairs(&[("issues", "on"), ("answers", "on"), ("only", "a\r\n b ")])).await,
+        StatusCode::SEE_OTHER
+    );
     let saved = fixture.stored("remote").await.settings;
     assert_eq!(saved.comments, CommentSettings::default());
     let only = vec!["a".to_owned(), "b".to_owned()];

@@ -388,7 +388,7 @@ fn words(text: &str, dialect: Dialect) -> String {
                 [inside.find("-->").map(|at| at + 7), inside.find("--!>").map(|at| at + 8)].into_iter().flatten().min()
             }
             None if is_script => rest.find("</script>").map(|at| at + 9),
-            None if rest.starts_with(|c: char| c == '<')
+            None if rest.starts_with('<')
                 && !rest[1..].starts_with(|c: char| c.is_ascii_alphabetic() || "/!?".contains(c)) =>
             {
                 words.push('<');
