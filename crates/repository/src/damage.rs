@@ -2,6 +2,9 @@
 //! the mirror. Otherwise damage of the machine's disk would be the agent's fault.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::path::Path;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::left_out::path_text;
@@ -11,6 +14,41 @@ use crate::{Mirror, RepositoryError};
 
 /// The maximum number of objects in a message of git that are checked.
 const NAMED: usize = 16;
+
+/// The size of a pack without objects, in bytes: a header, and a SHA-1 hash (gitformat-pack(5)).
+const LEAST_PACK: u64 = 12 + 20;
+
+/// The size of an index of a pack without objects, in bytes, of version 2: a header, the numbers of objects by their first
+/// byte, and two SHA-1 hashes.
+const LEAST_INDEX: u64 = 8 + 256 * 4 + 2 * 20;
+
+/// Fails if a mirror has a pack, or an index of one, that is too short to be one, as a file system may leave it after a power
+/// failure. Git ignores such files: it fetches what is missing again, and the commits of jobs stay lost. Reads no file.
+///
+/// # Errors
+/// There is such a file ([`RepositoryError::MirrorDamaged`]), or the disk failed.
+pub(crate) fn check_packs(mirror: &Path) -> Result<(), RepositoryError> {
+    let packs = match std::fs::read_dir(mirror.join("objects/pack")) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        packs => packs?,
+    };
+    for pack in packs {
+        let pack = pack?;
+        let name = pack.file_name();
+        let least = match Path::new(&name).extension().and_then(OsStr::to_str) {
+            Some("pack") => LEAST_PACK,
+            Some("idx") => LEAST_INDEX,
+            _ => continue,
+        };
+        // The upkeep of the mirror may have removed it meanwhile.
+        let Ok(found) = pack.metadata() else { continue };
+        if found.len() < least {
+            let text = format!("{} has {} bytes, which is too short", name.display(), found.len());
+            return Err(RepositoryError::MirrorDamaged(text));
+        }
+    }
+    Ok(())
+}
 
 impl Mirror {
     /// Returns whether objects of these commits are missing in the mirror, or objects that `message`, an error message of
@@ -77,7 +115,34 @@ pub fn named(message: &str) -> BTreeSet<Sha> {
 
 #[cfg(test)]
 mod tests {
+    use crate::RepositoryError;
     use crate::fixture::Fixture;
+
+    #[tokio::test]
+    async fn a_pack_that_a_power_failure_has_cut_is_found_before_a_fetch_and_repaired() {
+        let fixture = Fixture::new().await;
+        let mirrors = fixture.mirrors();
+        let mirror = mirrors.fetch(fixture.remote()).await.unwrap();
+        let files = std::fs::read_dir(mirror.path.join("objects/pack")).unwrap();
+        let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        for kind in ["pack", "idx"] {
+            let file = files.iter().find(|file| file.extension().is_some_and(|extension| extension == kind)).unwrap();
+            let content = std::fs::read(file).unwrap();
+            std::fs::remove_file(file).unwrap();
+            for length in [0, 20] {
+                std::fs::write(file, &content[..length]).unwrap();
+                let found = mirrors.fetch(fixture.remote()).await;
+                assert!(matches!(found, Err(RepositoryError::MirrorDamaged(_))), "{} {length}", file.display());
+            }
+            std::fs::write(file, &content).unwrap();
+            mirrors.fetch(fixture.remote()).await.unwrap();
+        }
+        files.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+        files.iter().for_each(|file| std::fs::write(file, "").unwrap());
+        mirrors.repair(&fixture.remote()).await.unwrap();
+        let repaired = mirrors.fetch(fixture.remote()).await.unwrap();
+        repaired.git.at(&repaired.path, ["fsck", "--connectivity-only"]).run().await.unwrap();
+    }
 
     #[tokio::test]
     async fn damage_of_the_mirror_is_told_from_that_of_an_agent() {

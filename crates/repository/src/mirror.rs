@@ -19,6 +19,7 @@ use journeyman_core::run::ReasonCode;
 use journeyman_git::{Failure, Folders, Git, GitError, KnownConflicts, Output, Route, Service, UNSYNCED_REFS};
 
 use crate::RepositoryError;
+use crate::damage::check_packs;
 use crate::listing::{self, Branches, refs};
 use crate::repair::restore;
 use crate::signing::Signer;
@@ -185,6 +186,10 @@ impl ProjectMirrors {
             // Programs in sandboxes may read it only once a job of its project names it.
             tokio::fs::set_permissions(&path, Permissions::from_mode(0o700)).await?;
             tokio::fs::write(path.join(PROJECT), self.project.as_str()).await?;
+        }
+        if !is_new {
+            let mirror = path.clone();
+            tokio::task::spawn_blocking(move || check_packs(&mirror)).await.map_err(std::io::Error::other)??;
         }
         // Listing the refs is cheap, and usually shows that nothing has changed.
         let listing = self.listing(&path, &remote).await?;

@@ -212,7 +212,6 @@ fn continues_after(damage: impl Fn(&Path)) {
 #[test]
 fn a_mirror_with_empty_objects_is_rebuilt_by_the_attempt_that_finds_it() {
     continues_after(|mirror| {
-        super::given::unpack(mirror);
         for file in files(&mirror.join("objects")) {
             std::fs::remove_file(&file).unwrap();
             std::fs::write(file, "").unwrap();
