@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use journeyman_core::commit::subject::{Change, CoAuthor, Source, Values, filled, subject_of, subject_of_changes};
+use journeyman_core::commit::subject::{Change, CoAuthor, Values, filled, subject_of, subject_of_changes};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
 use journeyman_core::job::turn::TurnBegun;
@@ -353,8 +353,8 @@ impl<'a> Collection<'a> {
         let CommitContext { job, message, wording, .. } = self.context;
         let Wording { answer, subject: template, co_author } = wording;
         let subject = match subject_of(message, *answer, &job.title) {
-            Source::Known(subject) => subject,
-            Source::Changes => {
+            Some(subject) => subject,
+            None => {
                 let changes = committer.changes().await?;
                 let changes: Vec<Change<'_>> =
                     changes.iter().map(|(letter, path)| Change::new(*letter, path)).collect();

@@ -160,6 +160,7 @@ impl UseCases {
                     && let Next::Ends { state, outcome, detail } =
                         self.apply_version(read, &known, message, job, context).await?
                 {
+                    self.tell_all(std::slice::from_ref(&event), outcome, detail.as_deref(), context).await?;
                     self.parts().store.end_events(vec![event.number], state, outcome, detail).await?;
                 }
             }

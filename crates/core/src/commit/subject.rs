@@ -198,21 +198,11 @@ fn small_first(subject: &str) -> String {
     letters.next().map(char::to_lowercase).into_iter().flatten().chain(letters).collect()
 }
 
-/// Where the subject of a commit comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// The agent's answer or a person's request has it.
-    Known(String),
-    /// It is made of the changed files.
-    Changes,
-}
-
 /// Returns the subject of a commit for a message with an answer: what the answer says was done, otherwise what a person has
-/// asked for.
+/// asked for. `None` if neither says so; the changed files then give the subject ([`subject_of_changes`]).
 #[must_use]
-pub fn subject_of(message: &Message, answer: Option<&str>, title: &str) -> Source {
-    let known = answer.and_then(subject_of_answer).or_else(|| subject_of_request(message, title));
-    known.map_or(Source::Changes, Source::Known)
+pub fn subject_of(message: &Message, answer: Option<&str>, title: &str) -> Option<String> {
+    answer.and_then(subject_of_answer).or_else(|| subject_of_request(message, title))
 }
 
 /// A trailer that names a person with whom the work was done.
