@@ -1,0 +1,216 @@
+//! The comments of pull requests and issues on a code host.
+
+use async_trait::async_trait;
+
+use crate::hook::{HostComment, HostIssue, HostReview};
+use crate::position::{Position, Thread};
+
+use super::ForgeError;
+
+/// A user of a code host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct HostUser {
+    /// The ID, which stays the same when the user is renamed.
+    pub id: String,
+    /// The name to mention, without `@`.
+    pub name: String,
+    /// `true` if the host says that the user is a bot or an app.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_bot: bool,
+}
+
+/// The permission of a user on a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permission {
+    /// No permission beyond that of everyone, or unknown.
+    None,
+    /// The user may read.
+    Read,
+    /// The user may push.
+    Write,
+    /// The user may change the settings.
+    Admin,
+}
+
+/// The place of a comment that the service writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommentPlace {
+    /// A pull request, by its number.
+    Pull(u64),
+    /// An issue, by its number.
+    Issue(u64),
+}
+
+/// A comment that exists on a code host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommentRef {
+    /// The kind of the comment, because hosts number the kinds separately.
+    pub kind: CommentKind,
+    /// The pull request or issue.
+    pub number: u64,
+    /// The ID.
+    pub id: String,
+}
+
+/// The kind of a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommentKind {
+    /// A comment in the conversation of a pull request.
+    Pull,
+    /// A comment in the conversation of an issue.
+    Issue,
+    /// A comment on a line of a diff.
+    Line,
+    /// The text of a submitted review.
+    Review,
+}
+
+/// A reaction to a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reaction {
+    /// The comment was received: eyes.
+    Seen,
+    /// The request was carried out: a rocket, or what the host has instead.
+    Done,
+    /// The request could not be carried out: a confused face, or what the host has instead.
+    Failed,
+}
+
+/// A comment on a line of a diff.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LineComment {
+    /// The ID of the comment.
+    pub id: String,
+    /// The version of the comment: the time of its last change, as the host writes it.
+    pub version: String,
+    /// The text.
+    pub body: String,
+    /// The page of the comment.
+    pub url: String,
+    /// The position in the changes.
+    #[serde(flatten)]
+    pub position: Position,
+    /// The part of the diff that the comment is about: usually the one that ends at its last line.
+    pub hunk: Option<String>,
+    /// The thread.
+    #[serde(default)]
+    pub thread: Option<Thread>,
+    /// `true` if the comment was changed since it was written, and the host does not show by whom. Only hosts on which
+    /// people who may not push can edit the comments of others say so.
+    pub is_edited: bool,
+}
+
+/// A comment of which the thread is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InThread {
+    /// The kind of the comment.
+    pub kind: CommentKind,
+    /// The ID of the comment.
+    pub id: String,
+    /// What is known of the thread.
+    pub thread: Thread,
+    /// The ID of the review that the comment is part of, if it is known.
+    pub review: Option<String>,
+}
+
+/// A thread of comments on a code host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostThread {
+    /// The ID of the thread, as in [`Thread::id`].
+    pub id: String,
+    /// Whether people have marked the thread as resolved; `None` if the host does not tell it.
+    pub is_resolved: Option<bool>,
+    /// The comments, oldest first.
+    pub comments: Vec<ThreadComment>,
+}
+
+/// A comment of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadComment {
+    /// The ID.
+    pub id: String,
+    /// The author.
+    pub author: HostUser,
+    /// The text, in Markdown.
+    pub body: String,
+    /// The page.
+    pub url: String,
+    /// `true` if the comment was changed since it was written, and the host does not show by whom, as in
+    /// [`LineComment::is_edited`].
+    pub is_edited: bool,
+}
+
+/// The comments of pull requests and issues on a code host.
+#[async_trait]
+pub trait Discussion: Send + Sync {
+    /// Returns the user as whom the service writes.
+    async fn me(&self) -> Result<HostUser, ForgeError>;
+
+    /// Returns the other names with which the host writes a mention of that user, without `@`.
+    async fn aliases(&self) -> Result<Vec<String>, ForgeError> {
+        Ok(Vec::new())
+    }
+
+    /// Writes a comment, unless the service has written one with the same marker. The marker is an HTML comment, which
+    /// hosts keep and do not show. Returns the URL of the comment.
+    async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError>;
+
+    /// Reacts to a comment. Repeating a reaction has no effect. On hosts without reactions, this does nothing.
+    async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError>;
+
+    /// Returns the comments on lines of a submitted review, in the order of the diff.
+    async fn review(&self, pull: u64, review: &str) -> Result<Vec<LineComment>, ForgeError>;
+
+    /// Returns the submitted reviews of a pull request, oldest first. On hosts without reviews, there are none.
+    async fn reviews(&self, pull: u64) -> Result<Vec<HostReview>, ForgeError>;
+
+    /// Returns the submitted reviews that a webhook without the ID of its review can be about, oldest first: those of
+    /// the same author that are not older. On hosts whose webhooks have the ID, there are none.
+    async fn find_reviews(&self, pull: u64, review: &HostReview) -> Result<Vec<HostReview>, ForgeError> {
+        let _ = (pull, review);
+        Ok(Vec::new())
+    }
+
+    /// Adds the position, the thread and the review to a comment, if it has them and the webhook did not say so.
+    async fn placed(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
+        let _ = pull;
+        Ok(comment)
+    }
+
+    /// Returns the threads that contain these comments on a pull request or an issue, each once. Threads that the host
+    /// does not show, because a comment was deleted meanwhile, are missing. Drafts are left out.
+    async fn threads(&self, place: CommentPlace, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
+        let _ = (place, of);
+        Ok(Vec::new())
+    }
+
+    /// Returns an issue; `None` if it does not exist. On hosts without issues, there are none.
+    async fn issue(&self, number: u64) -> Result<Option<HostIssue>, ForgeError> {
+        let _ = number;
+        Ok(None)
+    }
+
+    /// Returns the user who was the last to add a label to an issue, or to assign the service; `None` if no one did, or
+    /// if webhooks of the host say who did.
+    async fn issue_asker(&self, issue: u64, label: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
+        let _ = (issue, label);
+        Ok(None)
+    }
+
+    /// Returns the people who have edited the title or the text of an issue and may lack the permission to push; `None` if
+    /// there may be such people, and the host does not show them.
+    async fn issue_editors(&self, issue: u64) -> Result<Option<Vec<HostUser>>, ForgeError> {
+        let _ = issue;
+        Ok(Some(Vec::new()))
+    }
+
+    /// Returns whether people who may not push may edit the comments of others. Polls do not show who has edited one.
+    async fn lets_others_edit(&self) -> Result<bool, ForgeError> {
+        Ok(false)
+    }
+
+    /// Returns the permission of a user; [`Permission::None`] if the host does not know the user.
+    async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError>;
+}
