@@ -4,6 +4,8 @@ mod batch;
 mod context;
 mod decide;
 mod issues;
+mod new_jobs;
+mod pull_jobs;
 mod refusal;
 mod threads;
 mod versions;

@@ -280,7 +280,8 @@ impl Poller {
             _ => Vec::new(),
         };
         let dialect = Dialect::of(Some(host.kind));
-        let identity = Identity { me, aliases, trusted_bots: BTreeSet::new(), dialect };
+        let identity =
+            Identity { me, aliases, trusted_bots: BTreeSet::new(), dialect, has_reviews: host.kind.reports_reviews() };
         let mut stored = 0;
         for event in &polled.events {
             if author(event).is_some() && author(event) == identity.me.as_ref().map(|me| me.id.as_str()) {
@@ -326,7 +327,7 @@ impl Poller {
         })
     }
 
-    /// Returns whether an event can be about a job, or can make a job of an issue. Lists of comments have those of all
+    /// Returns whether an event can be about a job, or can make a job. Lists of comments have those of all
     /// pull requests and issues.
     async fn matters(
         &self,
@@ -343,7 +344,10 @@ impl Poller {
                 let repository = PullRepository { host: host.name(), id: found.id.clone() };
                 Ok(self.cases.parts().store.job_of_issue(repository, *number).await?.is_some())
             }
-            (HookContent::Comment { number, .. }, _) => Ok(query.pull(*number).is_some()),
+            // A mention makes a job of a pull request that has none.
+            (HookContent::Comment { number, comment, .. }, _) => {
+                Ok(query.pull(*number).is_some() || is_request(&comment.body))
+            }
             _ => Ok(true),
         }
     }

@@ -1,20 +1,18 @@
 //! Use cases about pull requests of the built-in code host.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use journeyman_core::admin::{AdminError, AdminRefusal, Once, Subject};
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::inbox::route::{Identity, Request, Review};
-use journeyman_core::inbox::text::Dialect;
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{Job, JobStatus, PullRepository};
 use journeyman_core::key::Scope;
 use journeyman_core::ports::{PullPagesError, UpdateError};
 use journeyman_core::project::{Address, Project, parse_address};
 use journeyman_core::pull::check_pull;
-use journeyman_core::pull::comment::{check, check_summary, service};
+use journeyman_core::pull::comment::{check, check_summary};
 use journeyman_core::pull::decide::PullPage;
 use journeyman_core::pull::{
     Comment, LinePlace, LocalPull, MergeMethod, NewComment, NewMerge, NewPull, PullEnding, PullState, Resolution,
@@ -183,7 +181,7 @@ impl UseCases {
     ) -> Result<Commented, Error> {
         let at = self.commented(caller, project, number).await?;
         check(&new.body).map_err(Error::invalid)?;
-        let request = identity().comment_request(&at.project.settings.comments, &new.body);
+        let request = Identity::local().comment_request(&at.project.settings.comments, &new.body);
         let done = match request {
             _ if new.is_draft => Commented::Drafted,
             Request::None => Commented::Added,
@@ -253,7 +251,7 @@ impl UseCases {
     ///
     /// # Errors
     /// The caller may only read, the text is not valid, the review has neither a text nor drafts and is no approval, the
-    /// pull request does not exist, the review mentions the service but no job opened the pull request or the job is
+    /// pull request does not exist, the review mentions the service but the pull request has ended without a job, or its job is
     /// archived, or the store failed.
     pub async fn review_pull(
         &self,
@@ -269,8 +267,8 @@ impl UseCases {
         let drafts = comments.iter().filter(|one| one.comment.is_draft).map(|one| one.comment.body.as_str());
         let review = Review { text: &body, lines: drafts.collect(), approves: verdict == Verdict::Approve };
         let settings = &at.project.settings.comments;
-        let request = identity().review_request(settings, &review);
-        let mentions = |text: &&str| identity().request(settings, text) != Request::None;
+        let request = Identity::local().review_request(settings, &review);
+        let mentions = |text: &&str| Identity::local().request(settings, text) != Request::None;
         let is_mentioned = mentions(&review.text) || review.lines.iter().any(mentions);
         let job = self.job_of_pull(caller, project, &at.pull).await?;
         let has_open_job = job.is_some_and(|job| job.status() != JobStatus::Archived);
@@ -328,11 +326,18 @@ impl UseCases {
         PullPage { project, url }
     }
 
-    /// Checks that the inbox can send a comment to the job that opened the pull request.
+    /// Checks that the inbox can send a comment to the job of the pull request, or make one.
     async fn needs_open_job(&self, caller: &Caller, at: &Target) -> Result<(), Error> {
         let Some(job) = self.job_of_pull(caller, &at.project.id, &at.pull).await? else {
-            let text = "no job of this project opened this pull request, so the comment cannot be sent to a job; remove \
-                        @journeyman from it to add it as an ordinary comment";
+            if at.pull.state == PullState::Open {
+                // A mention makes a job that works on it.
+                return Ok(());
+            }
+            let text = format!(
+                "no job has opened this pull request, which is {}, so the comment cannot start one; remove @journeyman \
+                 from it to add it as an ordinary comment",
+                at.pull.state.name()
+            );
             return Err(Error::refused(RefusalKind::JobNotFound, text));
         };
         if job.status() == JobStatus::Archived {
@@ -363,11 +368,6 @@ impl UseCases {
 fn is_same(open: &LocalPull, wanted: &LocalPull) -> bool {
     let values = |pull: &LocalPull| (pull.base.clone(), pull.title.clone(), pull.body.clone(), pull.draft);
     values(open) == values(wanted)
-}
-
-/// Returns the identity of the service on the built-in code host.
-fn identity() -> Identity {
-    Identity { me: Some(service()), aliases: Vec::new(), trusted_bots: BTreeSet::new(), dialect: Dialect::of(None) }
 }
 
 /// A pull request, and the project on whose page it is.

@@ -18,6 +18,7 @@ mod app {
         mod orders;
         mod people;
         mod polled;
+        mod pull_jobs;
         mod pulls;
         mod reviews;
         mod threads;

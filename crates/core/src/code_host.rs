@@ -94,6 +94,16 @@ impl HostKind {
     pub const ALL: [Self; 6] =
         [Self::Github, Self::Gitlab, Self::Gitea, Self::Forgejo, Self::Bitbucket, Self::BitbucketDataCenter];
 
+    /// Returns whether the host reports submitted reviews as a whole. On the others, each comment on lines arrives by
+    /// itself: GitLab sends the notes of a review one by one, and Bitbucket has no reviews.
+    #[must_use]
+    pub const fn reports_reviews(self) -> bool {
+        match self {
+            Self::Github | Self::Gitea | Self::Forgejo => true,
+            Self::Gitlab | Self::Bitbucket | Self::BitbucketDataCenter => false,
+        }
+    }
+
     /// Returns the name in settings and in the store.
     #[must_use]
     pub const fn name(self) -> &'static str {

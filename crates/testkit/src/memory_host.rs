@@ -72,6 +72,8 @@ pub struct MemoryHost(Arc<Mutex<State>>);
 struct State {
     permissions: BTreeMap<String, Result<Permission, ForgeError>>,
     trusted_bots: BTreeSet<String>,
+    /// The product; `None` means GitHub.
+    kind: Option<HostKind>,
     pulls: Vec<HostPull>,
     reviews: Vec<(u64, HostReview, Vec<LineComment>)>,
     threads: Vec<(CommentPlace, HostThread)>,
@@ -109,8 +111,14 @@ impl MemoryHost {
     #[must_use]
     pub fn code_host(&self) -> CodeHost {
         let id = Self::ID.parse().unwrap();
-        let host = CodeHost::of_address(id, HostKind::Github, "https://host.example".to_owned());
+        let kind = self.state().kind.unwrap_or(HostKind::Github);
+        let host = CodeHost::of_address(id, kind, "https://host.example".to_owned());
         CodeHost { trusted_bots: self.state().trusted_bots.clone(), ..host }
+    }
+
+    /// Makes the host another product.
+    pub fn be(&self, kind: HostKind) {
+        self.state().kind = Some(kind);
     }
 
     /// Returns the repository as events name it.

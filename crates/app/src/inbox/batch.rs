@@ -32,9 +32,9 @@ const RETRY: Duration = Duration::from_secs(30);
 const LOOP: &str = "the job has had too many messages of bots today (limits.automaticPerDay); a person may comment";
 
 /// The comments of a batch.
-struct Batch {
+pub(super) struct Batch {
     number: u64,
-    repository: PullRepository,
+    pub(super) repository: PullRepository,
     parts: Vec<Part>,
     author: Option<SourceAuthor>,
     /// `true` if bots wrote all comments.
@@ -119,7 +119,12 @@ impl UseCases {
             Err(UpdateError::NotFound) => {
                 Ok(store.end_events(numbers, InboxState::Ignored, Outcome::NoJob, None).await?)
             }
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                if let UpdateError::RateLimited(_, state) = &error {
+                    self.tell_waits(&events, state, &context).await?;
+                }
+                Err(error.into())
+            }
         }
     }
 
@@ -173,7 +178,7 @@ impl UseCases {
 
     /// Collects the newest version of each comment. `change` is another version of one of them, which is not stored yet.
     /// Returns `None` if nothing is left.
-    async fn batch(
+    pub(super) async fn batch(
         &self,
         events: &[InboxEvent],
         change: Option<&HookEvent>,
@@ -192,7 +197,7 @@ impl UseCases {
                 // It was edited, and no longer asks for anything. A comment of a review needs no mention.
                 HookContent::Comment { number, comment, .. }
                     if comment.review.is_none()
-                        && context.identity.comment_request(settings, &comment.body) != Request::Message =>
+                        && context.identity.pull_comment_request(settings, comment) != Request::Message =>
                 {
                     deleted.push((comment.kind, comment.id.clone()));
                     *number
@@ -314,7 +319,7 @@ impl UseCases {
         Ok(versions.any(|other| has_same_text(&other.content, &event.content)))
     }
 
-    fn to_prompt(&self, batch: &Batch, dialect: Dialect) -> Prompt {
+    pub(super) fn to_prompt(&self, batch: &Batch, dialect: Dialect) -> Prompt {
         let text = prompt(batch.number, &batch.parts, dialect, &self.boundary());
         let url = batch.parts.first().map_or("", |part| part.url.as_str());
         let whole = Shown { text: text.replace('\0', ""), notes: Vec::new() };

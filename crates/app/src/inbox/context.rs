@@ -62,7 +62,9 @@ impl UseCases {
         };
         let dialect = Dialect::of(kind);
         let trusted_bots = host.map(|host| host.trusted_bots).unwrap_or_default();
-        Ok(Context { project, forge, identity: Identity { me, aliases, trusted_bots, dialect }, replaces })
+        // The built-in code host has submitted reviews.
+        let has_reviews = kind.is_none_or(HostKind::reports_reviews);
+        Ok(Context { project, forge, identity: Identity { me, aliases, trusted_bots, dialect, has_reviews }, replaces })
     }
 
     /// Finds the project of a repository: the one that the webhook's URL names, unless it has another repository;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use journeyman_core::checks::WAKE_DELAY;
 use journeyman_core::engine::Control;
-use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent};
+use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostComment};
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::{JobId, ProjectId, Sha};
 use journeyman_core::inbox::refusal::MAY_NOT_PUSH;
-use journeyman_core::inbox::route::{Addressed, MARKER, Request, addressed, request_of};
+use journeyman_core::inbox::route::{Addressed, MARKER, Request, addressed, mentioned_request, request_of};
 use journeyman_core::inbox::{Content, Decision, INBOX_LEASE, InboxEvent, InboxState, NewEvent, Next, Outcome, due_at};
 use journeyman_core::job::Job;
 use journeyman_core::job::command::PullRef;
@@ -16,7 +16,7 @@ use journeyman_core::poll::{POLLED, delivery};
 use journeyman_core::ports::{
     CommentKind, CommentPlace, CommentRef, ForgeError, HostUser, Permission, Reaction, UpdateError,
 };
-use journeyman_core::project::Project;
+use journeyman_core::project::{Project, Reviews};
 use journeyman_core::pull::compared::MovedBranch;
 use journeyman_core::pull::{HostPull, IndexedPull, PullState, PullSummary};
 
@@ -28,6 +28,10 @@ use crate::UseCases;
 const HELP: &str = "Mention me in a comment, or submit a review, and I change this pull request. Several comments that \
                     arrive together become one task.\n\n- `@journeyman <what to do>`: send a task\n- `@journeyman stop`: \
                     stop the current task, and withdraw those that wait\n- `@journeyman help`: show this text";
+
+/// Why a review that mentions the service led to nothing, and the remedy.
+pub(super) const REVIEWS_OFF: &str = "reviews and comments on lines are not read in this project (comments.reviews); mention me in a comment in the \
+     conversation";
 
 /// The number of branches of a push from which all pull requests of the repository are compared again.
 const MOST_BRANCHES: usize = 10;
@@ -277,11 +281,9 @@ impl UseCases {
             };
             decision.project = Some(project.id.clone());
             decision.next = ignored(Outcome::NoJob);
-            return match &read.content {
-                HookContent::Comment { comment, .. } if comment.kind == CommentKind::Issue => {
-                    self.issue_comment(event, read, repository, project, decision).await
-                }
-                _ => Ok(()),
+            return match is_of_issue(read) {
+                true => self.issue_comment(event, read, repository, project, decision).await,
+                false => self.pull_comment(event, read, repository, project, decision).await,
             };
         };
         (decision.project, decision.job) = (Some(job.project.clone()), Some(job.id));
@@ -326,9 +328,9 @@ impl UseCases {
         Ok(())
     }
 
-    /// Returns an event with what its webhook does not say: the review that was submitted, or the review whose comment
-    /// was edited. Returns `None` if nothing is missing, or the host does not show it.
-    async fn resolved(
+    /// Returns an event with what its webhook does not say: the review that was submitted, the review whose comment was
+    /// edited, or the lines of a reply. Returns `None` if nothing is missing, or the host does not show it.
+    pub(super) async fn resolved(
         &self,
         event: &InboxEvent,
         read: &HookEvent,
@@ -336,6 +338,15 @@ impl UseCases {
     ) -> Result<Option<HookEvent>, Problem> {
         match &read.content {
             HookContent::Review { .. } => self.resolved_review(event, read, context).await,
+            // On some hosts, a reply does not say on which lines its thread is, and without them it is no review.
+            HookContent::Comment { number, action, comment }
+                if !context.identity.has_reviews && comment.position.is_none() && is_reply(comment) =>
+            {
+                let (number, action) = (*number, *action);
+                let comment = self.placed(number, comment, context).await?;
+                let content = HookContent::Comment { number, action, comment };
+                Ok(Some(HookEvent { content, ..read.clone() }))
+            }
             HookContent::Comment { number, action: CommentAction::Edited, comment } if event.event != POLLED => {
                 let Some((_, key)) = addressed(read) else { return Ok(None) };
                 // Only the comments of a review are not reported when they are written.
@@ -397,9 +408,13 @@ impl UseCases {
             }
             _ => Vec::new(),
         };
-        let request = request_of(&context.identity, &context.project.settings.comments, read, &lines);
+        let settings = &context.project.settings.comments;
+        let request = request_of(&context.identity, settings, read, &lines);
         if request == Request::None || is_deleted(read) {
-            return Ok(ignored(Outcome::NotAddressed));
+            let is_refused = !is_deleted(read) && settings.reviews == Reviews::Off;
+            let is_refused =
+                is_refused && mentioned_request(&context.identity, settings, read, &lines) != Request::None;
+            return Ok(ends(InboxState::Ignored, Outcome::NotAddressed, is_refused.then(|| REVIEWS_OFF.to_owned())));
         }
         if let Some(refused) = self.refused_event(read, about.author, context).await? {
             return Ok(refused);
@@ -567,10 +582,15 @@ impl UseCases {
 }
 
 /// Returns the hash of a comment in its version, and its digits.
-fn digest(event: &InboxEvent, subject: &str) -> (Fingerprint, String) {
+pub(super) fn digest(event: &InboxEvent, subject: &str) -> (Fingerprint, String) {
     let fingerprint = Fingerprint::of("comment", format!("{}/{subject}", event.host).as_bytes());
     let digits = fingerprint.0.iter().map(|byte| format!("{byte:02x}")).collect();
     (fingerprint, digits)
+}
+
+/// Returns whether a comment answers another one.
+fn is_reply(comment: &HostComment) -> bool {
+    comment.thread.as_ref().is_some_and(|thread| thread.parent.is_some())
 }
 
 /// Returns whether a comment or review was deleted.
@@ -582,12 +602,15 @@ pub(super) fn is_deleted(read: &HookEvent) -> bool {
     )
 }
 
+/// Returns whether an event is a comment on an issue.
+pub(super) fn is_of_issue(read: &HookEvent) -> bool {
+    matches!(&read.content, HookContent::Comment { comment, .. } if comment.kind == CommentKind::Issue)
+}
+
 /// Returns the conversation that a comment is part of.
 pub(super) fn place(read: &HookEvent) -> Option<CommentPlace> {
     match &read.content {
-        HookContent::Comment { number, comment, .. } if comment.kind == CommentKind::Issue => {
-            Some(CommentPlace::Issue(*number))
-        }
+        HookContent::Comment { number, .. } if is_of_issue(read) => Some(CommentPlace::Issue(*number)),
         HookContent::Comment { number, .. } | HookContent::Review { number, .. } => Some(CommentPlace::Pull(*number)),
         _ => None,
     }

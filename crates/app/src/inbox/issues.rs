@@ -1,38 +1,23 @@
 //! Makes jobs of issues.
 
-use journeyman_core::engine::{Admission, NewJob, Prompt};
+use journeyman_core::engine::{NewJob, Prompt};
 use journeyman_core::hook::{EventRepository, HookContent, HookEvent, HostIssue, IssueAction};
-use journeyman_core::idempotency::{Claim, Fingerprint};
+use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::inbox::batch::{Part, issue_comment_prompt, issue_prompt};
-use journeyman_core::inbox::route::{Request, addressed, is_for_new_job, request_of};
+use journeyman_core::inbox::route::is_for_new_job;
 use journeyman_core::inbox::text::Shown;
-use journeyman_core::inbox::{Decision, INBOX_LEASE, InboxEvent, InboxState, Next, Outcome};
+use journeyman_core::inbox::{Decision, InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::JobOptions;
 use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, MessageSource, MessageText, Origin, SourceAuthor};
-use journeyman_core::ports::{Decided, HostUser, Permission, UpdateError};
+use journeyman_core::ports::{HostUser, Permission};
 use journeyman_core::project::Project;
 use journeyman_core::retry::backoff;
 
 use super::Problem;
 use super::context::{Context, indexed};
-use super::decide::{BUSY_RETRY, done, ends, ignored, is_deleted, is_temporary};
-use super::versions::{is_overtaken, overtaken};
+use super::decide::{done, ends, ignored, is_temporary};
+use super::new_jobs::{Created, too_many};
 use crate::UseCases;
-
-/// The result of an attempt to make a job of an issue.
-enum Created {
-    /// The job was created.
-    Job,
-    /// The issue has had a job before.
-    Before,
-    /// The project may create no more jobs in this hour.
-    TooMany,
-}
-
-fn too_many(remedy: &str) -> Next {
-    let text = format!("the hourly limit of new jobs of the project is used up; {remedy}");
-    ends(InboxState::Failed, Outcome::RateLimited, Some(text))
-}
 
 impl UseCases {
     /// Decides about an issue: with the label, an assignment or a mention, it becomes a job.
@@ -95,6 +80,7 @@ impl UseCases {
             Created::Job => done(Outcome::JobCreated),
             Created::Before => ignored(Outcome::Duplicate),
             Created::TooMany => too_many("add the label again later"),
+            Created::BranchTaken(..) => ignored(Outcome::Duplicate),
         };
         Ok(())
     }
@@ -110,35 +96,7 @@ impl UseCases {
     ) -> Result<(), Problem> {
         let context = self.context(project).await?;
         let HookContent::Comment { number, comment, .. } = &read.content else { return Ok(()) };
-        if let Some(outcome) = context.identity.ignores(&comment.author, &comment.body) {
-            decision.next = ignored(outcome);
-            return Ok(());
-        }
-        let Some((about, key)) = addressed(read) else { return Ok(()) };
-        decision.subject = Some(about.subject.clone());
-        let mut known = self.versions(&event.host, &context.project.id, read, &key).await?;
-        known.retain(|other| other.number != event.number);
-        if is_overtaken(read, &known) {
-            decision.next = overtaken();
-            return Ok(());
-        }
-        let request = request_of(&context.identity, &context.project.settings.comments, read, &[]);
-        if is_deleted(read) || matches!(request, Request::None | Request::Stop) {
-            // An earlier version may become a job now. Then this event changes its message.
-            let is_open = known.iter().any(|other| other.state == InboxState::Received);
-            decision.next = match is_open {
-                true => Next::Retries(self.parts().engine.now() + BUSY_RETRY),
-                false if is_deleted(read) => ignored(Outcome::NoJob),
-                false => ignored(Outcome::NotAddressed),
-            };
-            return Ok(());
-        }
-        if let Some(refused) = self.refused_event(read, &comment.author, &context).await? {
-            decision.next = refused;
-            return Ok(());
-        }
-        if request == Request::Help {
-            decision.next = self.help(event, read, &about.subject, &context).await?;
+        if !self.asks_for_job(event, read, &context, decision).await? {
             return Ok(());
         }
         let index = indexed(&event.host, repository);
@@ -180,6 +138,7 @@ impl UseCases {
             // Another event has just made a job of the issue, which gets the comment as a message.
             Created::Before => Next::Retries(self.parts().engine.now() + backoff(event.attempts, self.permille())),
             Created::TooMany => too_many("comment again later"),
+            Created::BranchTaken(..) => ignored(Outcome::Duplicate),
         };
         Ok(())
     }
@@ -244,16 +203,6 @@ impl UseCases {
         }
     }
 
-    /// Stores the project and the subject of an event before the event makes a job, because the transaction that creates
-    /// the job ends the event. Later versions of the comment are compared with this one. Returns false if the event is a
-    /// duplicate, or if another process decides about it now.
-    async fn store_subject(&self, event: &InboxEvent, decision: &Decision) -> Result<bool, Problem> {
-        let next = Next::Retries(self.parts().engine.now() + INBOX_LEASE);
-        let noted = Decision { next, ..decision.clone() };
-        let decided = self.parts().store.decide_event(event.number, event.attempts, noted).await?;
-        Ok(decided == Decided::Stored)
-    }
-
     async fn create_from_issue(
         &self,
         context: &Context,
@@ -265,8 +214,6 @@ impl UseCases {
         let author = source.author.as_ref().map(|author| author.name.clone());
         let key = format!("issue/{}/{}/{}", source.repository.host, source.repository.id, issue.number);
         let fingerprint = Fingerprint::of("issue", key.as_bytes());
-        let project = &context.project;
-        let claim = Claim { project: Some(project.id.clone()), caller: "inbox".to_owned(), key, fingerprint };
         let prompt = Prompt {
             text: text.chars().take(MAX_PROMPT_CHARS).collect(),
             origin: Origin::Issue,
@@ -279,16 +226,6 @@ impl UseCases {
         let title = Some(journeyman_core::job::title_of(&Shown::plain(&issue.title).text));
         let options = JobOptions { title, ..JobOptions::default() };
         let new = NewJob { options, ..NewJob::new(prompt) };
-        let limit = project.settings.limits.create_per_hour.unwrap_or(self.parts().create_per_hour);
-        let admission = Admission { idempotency: Some(claim), limit };
-        match self.parts().engine.create_job(project, new, admission).await {
-            Ok(accepted) => {
-                decision.job = Some(accepted.record.id);
-                // The transaction that created the job has ended the event. A replay is another event about the issue.
-                Ok(if accepted.replayed { Created::Before } else { Created::Job })
-            }
-            Err(UpdateError::RateLimited(..)) => Ok(Created::TooMany),
-            Err(error) => Err(error.into()),
-        }
+        self.create_for(context, new, (key, fingerprint), decision).await
     }
 }

@@ -165,11 +165,24 @@ async fn a_comment_that_is_sent_again_is_added_once() {
 
         let Err(Error::Refused(refusal)) = add(" ", "k3").await else { panic!("{name}: a blank comment was added") };
         assert_eq!(refusal.kind, RefusalKind::Invalid, "{name}");
-        let Err(Error::Refused(refusal)) = add("@journeyman go on", "k4").await else { panic!("{name}: sent") };
-        assert_eq!(refusal.kind, RefusalKind::JobNotFound, "{name}: {refusal}");
         let missing = cases.comment_on_pull(&operator(), &id, 9, PullComment::new("x".to_owned()), None).await;
         assert_eq!(missing, Err(Error::Pull(PullPagesError::NotFound)), "{name}");
         assert_eq!(fixture.store.comments("shop".into(), 1).await.unwrap().len(), 2, "{name}: nothing was added");
+    }
+}
+
+#[tokio::test]
+async fn a_mention_on_a_pull_request_that_has_ended_without_a_job_is_refused() {
+    for fixture in all().await {
+        let (cases, name, id) = (&fixture.cases, fixture.name, shop().id);
+        with_pulls(&fixture, 1).await;
+        cases.close_pull(&operator(), &id, 1).await.unwrap();
+        let mention = PullComment::new("@journeyman go on".to_owned());
+        let Err(Error::Refused(refusal)) = cases.comment_on_pull(&operator(), &id, 1, mention, None).await else {
+            panic!("{name}: sent")
+        };
+        assert_eq!(refusal.kind, RefusalKind::JobNotFound, "{name}: {refusal}");
+        assert!(refusal.text.contains("which is closed"), "{name}: {refusal}");
     }
 }
 

@@ -229,12 +229,14 @@ open_enum! {
 }
 
 open_enum! {
-    /// The submitted reviews that become messages.
+    /// The reviews that become messages: submitted reviews, and comments on lines on GitLab and Bitbucket.
     Reviews {
         /// All comments become messages.
         All = "all",
         /// Only comments that mention the name become messages.
         Mentioned = "mentioned",
+        /// None becomes a message.
+        Off = "off",
     }
 }
 

@@ -6,9 +6,10 @@ use std::ops::Range;
 use super::Outcome;
 use super::text::{self, Dialect};
 use super::version::text_hash;
-use crate::hook::{CommentAction, HookContent, HookEvent, HostReview, IssueAction};
-use crate::ports::{HostUser, LineComment};
+use crate::hook::{CommentAction, HookContent, HookEvent, HostComment, HostReview, IssueAction};
+use crate::ports::{CommentKind, HostUser, LineComment};
 use crate::project::{CommentSettings, Reviews};
+use crate::pull::comment::service;
 
 /// The beginning of the markers in the comments of the service. A host keeps HTML comments and does not show them.
 pub const MARKER: &str = "<!-- journeyman:";
@@ -27,9 +28,19 @@ pub struct Identity {
     pub trusted_bots: BTreeSet<String>,
     /// The Markdown of the host, which says what text people see.
     pub dialect: Dialect,
+    /// `true` if the host reports submitted reviews ([`HostKind::reports_reviews`](crate::code_host::HostKind::reports_reviews)).
+    /// Otherwise, a comment on lines is a review of its own.
+    pub has_reviews: bool,
 }
 
 impl Identity {
+    /// Returns the identity of the service on the built-in code host.
+    #[must_use]
+    pub fn local() -> Self {
+        let (aliases, trusted_bots) = (Vec::new(), BTreeSet::new());
+        Self { me: Some(service()), aliases, trusted_bots, dialect: Dialect::of(None), has_reviews: true }
+    }
+
     /// Returns why an event is ignored whatever it says: the service itself or a bot caused it.
     #[must_use]
     pub fn ignores(&self, author: &HostUser, body: &str) -> Option<Outcome> {
@@ -81,6 +92,18 @@ impl Identity {
         }
     }
 
+    /// Returns what a comment on a pull request asks of the job of the pull request. A comment on lines may be a review.
+    #[must_use]
+    pub fn pull_comment_request(&self, settings: &CommentSettings, comment: &HostComment) -> Request {
+        let is_on_lines = comment.kind == CommentKind::Line || comment.position.is_some();
+        let is_review = is_on_lines && !self.has_reviews;
+        match (self.comment_request(settings, &comment.body), settings.reviews) {
+            (Request::None, Reviews::All) if is_review => Request::Message,
+            (Request::Message, Reviews::Off) if is_on_lines => Request::None,
+            (request, _) => request,
+        }
+    }
+
     /// Returns what a review asks of the service with its text and its comments on lines. An approval with nothing but
     /// a text without a mention is praise, not a task.
     #[must_use]
@@ -91,6 +114,7 @@ impl Identity {
         let request = requests.last().copied().unwrap_or(Request::None);
         let is_task = settings.reviews == Reviews::All && !(*approves && lines.is_empty());
         match request {
+            Request::Message if settings.reviews == Reviews::Off => Request::None,
             Request::Help if !lines.is_empty() && is_task => Request::Message,
             Request::None if is_task => Request::Message,
             request => request,
@@ -219,7 +243,7 @@ pub fn request_of(
     lines: &[LineComment],
 ) -> Request {
     let request = match &event.content {
-        HookContent::Comment { comment, .. } => identity.comment_request(settings, &comment.body),
+        HookContent::Comment { comment, .. } => identity.pull_comment_request(settings, comment),
         HookContent::Review { review, .. } => identity.review_request(settings, &Review::new(review, lines)),
         _ => Request::None,
     };
@@ -228,6 +252,18 @@ pub fn request_of(
         (Request::Help, Some(author)) if is_bot(author) || identity.trusted_bots.contains(&author.id) => Request::None,
         (request, _) => request,
     }
+}
+
+/// Returns what a new comment or review asks of the service by a mention, whatever the setting of reviews is. `lines` are
+/// the comments of a review on lines.
+#[must_use]
+pub fn mentioned_request(
+    identity: &Identity,
+    settings: &CommentSettings,
+    event: &HookEvent,
+    lines: &[LineComment],
+) -> Request {
+    request_of(identity, &CommentSettings { reviews: Reviews::Mentioned, ..settings.clone() }, event, lines)
 }
 
 /// Returns whether an issue becomes a job: it has the label, is assigned to the service, or mentions it.
@@ -261,7 +297,8 @@ mod tests {
 
     fn identity() -> Identity {
         let me = Some(user("7", "acme-agent[bot]"));
-        Identity { me, aliases: Vec::new(), trusted_bots: ["9".to_owned()].into(), dialect: Dialect::Github }
+        let trusted_bots = ["9".to_owned()].into();
+        Identity { me, aliases: Vec::new(), trusted_bots, dialect: Dialect::Github, has_reviews: true }
     }
 
     #[test]
@@ -422,6 +459,49 @@ mod tests {
         ] {
             assert_eq!(identity().review_request(&all, &of_text(body)), of_all, "{body}");
             assert_eq!(identity().review_request(&mentioned, &of_text(body)), of_mentioned, "{body}");
+        }
+    }
+
+    #[test]
+    fn reviews_are_treated_alike_on_hosts_that_report_them_and_on_others() {
+        let on = |reviews| CommentSettings { reviews, ..CommentSettings::default() };
+        for (body, is_on_lines, has_reviews, expected) in [
+            // All, mentioned, off.
+            ("rename it", true, false, [Request::Message, Request::None, Request::None]),
+            ("@journeyman rename it", true, false, [Request::Message, Request::Message, Request::None]),
+            ("@journeyman stop", true, false, [Request::Stop; 3]),
+            ("@journeyman", true, false, [Request::Help; 3]),
+            // It is part of a review, or was written outside of one for people.
+            ("rename it", true, true, [Request::None; 3]),
+            ("@journeyman rename it", true, true, [Request::Message, Request::Message, Request::None]),
+            ("rename it", false, false, [Request::None; 3]),
+            ("@journeyman rename it", false, false, [Request::Message; 3]),
+        ] {
+            let comment = HostComment {
+                kind: if is_on_lines { CommentKind::Line } else { CommentKind::Pull },
+                id: "1".to_owned(),
+                version: "1".to_owned(),
+                url: String::new(),
+                author: user("8", "ada"),
+                body: body.to_owned(),
+                position: None,
+                hunk: None,
+                thread: None,
+                review: None,
+            };
+            let identity = Identity { has_reviews, ..identity() };
+            let found = [Reviews::All, Reviews::Mentioned, Reviews::Off]
+                .map(|reviews| identity.pull_comment_request(&on(reviews), &comment));
+            assert_eq!(found, expected, "{body} {is_on_lines} {has_reviews}");
+        }
+        let off = on(Reviews::Off);
+        for (body, expected) in [
+            ("fix it", Request::None),
+            ("@journeyman fix it", Request::None),
+            ("@journeyman stop", Request::Stop),
+            ("@journeyman help", Request::Help),
+        ] {
+            assert_eq!(identity().review_request(&off, &of_text(body)), expected, "{body}");
         }
     }
 

@@ -381,7 +381,8 @@ fn accepted(job: &Job, message: &NewMessage) -> Vec<Row> {
         rows.push(Row::IssueJob { repository, number, job: job.id, project: job.project.clone() });
     }
     if !source.inbox.is_empty() {
-        let outcome = if is_issue { Outcome::JobCreated } else { Outcome::Message };
+        let is_first = job.queue == [message.id] && job.last.is_none() && job.last_message_at == job.created_at;
+        let outcome = if is_first { Outcome::JobCreated } else { Outcome::Message };
         rows.push(Row::InboxDone { numbers: source.inbox.clone(), outcome, job: job.id, message: message.id });
     }
     rows

@@ -162,7 +162,8 @@ pub const LONGEST_SETTLE_SECONDS: u32 = 120;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommentSettings {
-    /// The submitted reviews that become messages.
+    /// The reviews that become messages.
+    #[serde(flatten, with = "stored_reviews")]
     pub reviews: Reviews,
     /// The name to mention, without `@`; `None` means the names of the service's user on the code host. People can also
     /// mention `journeyman`.
@@ -185,7 +186,8 @@ impl CommentSettings {
     }
 }
 
-/// The submitted reviews that become messages.
+/// The reviews that become messages: submitted reviews, and comments on lines on code hosts that report no submitted
+/// reviews ([`HostKind::reports_reviews`](crate::code_host::HostKind::reports_reviews)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reviews {
@@ -194,6 +196,36 @@ pub enum Reviews {
     All,
     /// Reviews that mention the service.
     Mentioned,
+    /// None. Comments in the conversation still become messages.
+    Off,
+}
+
+/// The form in which [`Reviews`] is stored. Versions up to 0.9 do not know `off`, and read `mentioned`.
+mod stored_reviews {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Reviews;
+
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(default)]
+    struct Stored {
+        reviews: Reviews,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        newer_reviews: Option<Reviews>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(reviews: &Reviews, serializer: S) -> Result<S::Ok, S::Error> {
+        let stored = match reviews {
+            Reviews::Off => Stored { reviews: Reviews::Mentioned, newer_reviews: Some(Reviews::Off) },
+            known => Stored { reviews: *known, newer_reviews: None },
+        };
+        stored.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reviews, D::Error> {
+        let Stored { reviews, newer_reviews } = Stored::deserialize(deserializer)?;
+        Ok(newer_reviews.unwrap_or(reviews))
+    }
 }
 
 /// What people are told whose comments led to nothing.
@@ -245,4 +277,22 @@ pub enum CheckMode {
 
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_versions_can_read_stored_settings_of_reviews() {
+        for (reviews, known) in [(Reviews::All, "all"), (Reviews::Mentioned, "mentioned"), (Reviews::Off, "mentioned")]
+        {
+            let settings = CommentSettings { reviews, ..CommentSettings::default() };
+            let stored = serde_json::to_value(&settings).unwrap();
+            assert_eq!(stored["reviews"], known);
+            assert_eq!(serde_json::from_value::<CommentSettings>(stored).unwrap(), settings);
+        }
+        let empty: CommentSettings = serde_json::from_str("{}").unwrap();
+        assert_eq!(empty, CommentSettings::default());
+    }
 }

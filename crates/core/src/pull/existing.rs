@@ -52,6 +52,12 @@ impl FromStr for PullName {
     }
 }
 
+impl From<u64> for PullName {
+    fn from(number: u64) -> Self {
+        Self { number, url: None }
+    }
+}
+
 /// Parses a positive number that every store can hold.
 fn number(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

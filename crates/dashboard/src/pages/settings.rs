@@ -156,6 +156,7 @@ impl SettingsPage<'_> {
         let set = match self.at.project.settings.comments.reviews {
             Reviews::All => "all",
             Reviews::Mentioned => "mentioned",
+            Reviews::Off => "off",
         };
         self.is_chosen("reviews", option, set)
     }

@@ -212,7 +212,7 @@ async fn comments_issues_and_checks_are_set_in_their_form() {
     assert_eq!((saved.comments.issue_label(), saved.checks.mode), (None, CheckMode::Off));
     for (name, value, text) in [
         ("mode", "repair", "checks.mode: &#34;repair&#34; is not off, report or fix"),
-        ("reviews", "none", "comments.reviews: &#34;none&#34; is not all or mentioned"),
+        ("reviews", "none", "comments.reviews: &#34;none&#34; is not all, mentioned or off"),
         ("settleSeconds", "soon", "settleSeconds: &#34;soon&#34; is not a whole number"),
         ("settleSeconds", "121", "comments.settleSeconds must be from 0 to 120"),
         ("attempts", "4294967296", "checks.attempts: must be at most 4294967295"),

@@ -6,6 +6,7 @@ use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, 
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{CommentKind, ForgeError, HostRepository};
+use journeyman_core::pull::PullState;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -127,11 +128,17 @@ pub(super) async fn poll(
     let mut events = Vec::new();
     let list = format!("{base}/merge_requests?{order}&updated_after={}", feed.since_parameter());
     for entry in feed.changes::<Entry>(&list, &mut position).await?.unwrap_or_default() {
-        let Some(watched) = query.pull(entry.found.iid) else { continue };
+        let watched = query.pull(entry.found.iid);
         let found = entry.found.into_pull();
-        let about = About { number: watched.number, url: found.url, is_issue: false, head: found.head_sha.clone() };
-        events.extend(pull_changed(watched, found.state, found.head_sha).map(|content| feed.event(None, content)));
-        let path = format!("{base}/merge_requests/{}", watched.number);
+        // A mention on an open merge request without a job makes one.
+        if watched.is_none() && found.state != PullState::Open {
+            continue;
+        }
+        let about = About { number: found.number, url: found.url, is_issue: false, head: found.head_sha.clone() };
+        if let Some(watched) = watched {
+            events.extend(pull_changed(watched, found.state, found.head_sha).map(|content| feed.event(None, content)));
+        }
+        let path = format!("{base}/merge_requests/{}", about.number);
         events.extend(notes(&feed, &path, &about).await?);
     }
     if let Some(label) = &query.issue_label {

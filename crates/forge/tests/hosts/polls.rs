@@ -129,8 +129,13 @@ async fn the_service_recognizes_its_own_comments_by_the_author_and_by_the_marker
         let events = polling.poll().await.events;
         let [event] = events.as_slice() else { panic!("{product:?} {events:?}") };
         let (author, text) = (event.author().unwrap(), event.text().unwrap());
-        let identity =
-            Identity { me: Some(me), aliases: Vec::new(), trusted_bots: BTreeSet::new(), dialect: Dialect::of(None) };
+        let identity = Identity {
+            me: Some(me),
+            aliases: Vec::new(),
+            trusted_bots: BTreeSet::new(),
+            dialect: Dialect::of(None),
+            has_reviews: true,
+        };
         assert_eq!(identity.ignores(author, "@journeyman go on"), Some(Outcome::IgnoredSelf), "{product:?}");
         let unknown = Identity { me: None, ..identity };
         assert_eq!(unknown.ignores(author, text), Some(Outcome::IgnoredSelf), "{product:?} {text}");

@@ -4,6 +4,7 @@ mod bases;
 mod checks;
 mod crowd;
 mod hooks;
+mod mentions;
 mod restarts;
 mod secrets;
 mod storm;

@@ -117,3 +117,23 @@ fn a_review_of_lines_becomes_one_message() {
         assert!(prompt.contains(part), "{part} is not in {prompt}");
     }
 }
+
+#[test]
+fn a_mention_on_a_pull_request_that_a_person_has_opened_starts_a_job() {
+    let site = site();
+    let service = site.start();
+    let ada = Person::new(&site, &service, "ada", "member");
+    let clone = super::person::Person::at(&site, &service);
+    clone.git("", &["clone", "--quiet", &format!("{}/git/shop.git", service.url), "work"]);
+    std::fs::write(clone.path("work/list.txt"), "b\na\n").unwrap();
+    clone.git("work", &["add", "list.txt"]);
+    clone.git("work", &["commit", "--quiet", "-m", "Add a list"]);
+    clone.git("work", &["push", "--quiet", "origin", "HEAD:sort"]);
+    assert_eq!(ada.submit(&service, "/projects/shop/pulls", "title=Sort&head=sort"), 303);
+    let form = "body=Please,+@journeyman,+[[append+list.txt|c]]";
+    assert_eq!(ada.submit(&service, &format!("{PULL}/comments"), form), 303);
+    ada.until(&service, PULL, "✅ Done in ");
+    let jobs = service.get("/v2/agent/shop/jobs")["jobs"].take();
+    assert_eq!((jobs.as_array().unwrap().len(), &jobs[0]["source"]["ref"]), (1, &json!("sort")), "{jobs}");
+    assert_eq!(site.file("sort", "list.txt").as_deref(), Some("b\na\nc\n"));
+}

@@ -171,7 +171,8 @@ impl Discussion for MemoryHost {
             lines.find(|(_, line)| line.id == comment.id).map(|(review, line)| (review.id.clone(), line.clone()))
         };
         if let Some((review, line)) = found {
-            (comment.kind, comment.review) = (CommentKind::Line, Some(review));
+            comment.kind = CommentKind::Line;
+            comment.review = self.code_host().kind.reports_reviews().then_some(review);
             (comment.position, comment.hunk, comment.thread) = (Some(line.position), line.hunk, line.thread);
         }
         Ok(comment)

@@ -5,10 +5,10 @@ use journeyman_core::inbox::route::addressed;
 use journeyman_core::inbox::{Content, Decision, INBOX_LEASE, InboxState, NewEvent, Next, Outcome};
 use journeyman_core::ports::{Decided, ForgeError, HostUser, Permission, Reaction};
 use journeyman_core::project::{Answers, Project};
-use journeyman_core::pull::PullState;
+use journeyman_core::pull::{HostPull, PullState};
 use journeyman_testkit::{HostCall, MemoryHost, Moment, Seeds as _};
 
-use super::given::{Desk, comment, created, edited, pull_event, review, submitted};
+use super::given::{Desk, comment, created, edited, pull, pull_event, review, submitted};
 use crate::app::given::shop;
 
 impl Desk {
@@ -220,7 +220,8 @@ async fn whoever_knows_the_webhook_secret_of_a_project_reaches_no_other_project(
             desk.receive_for(&other, number, content).await;
         }
         desk.settle().await;
-        assert_eq!(desk.outcomes().await, ["no_job", "no_job"], "{name}");
+        // The repository of the other project does not exist.
+        assert_eq!(desk.outcomes().await, ["no_project", "no_job"], "{name}");
         assert_eq!(desk.prompts().await, [""; 0], "{name}");
         assert_eq!(desk.job().await.pull.unwrap().state, PullState::Open, "{name}");
     }
@@ -295,7 +296,8 @@ async fn people_are_told_once_why_a_comment_led_to_nothing() {
         for desk in Desk::all_with(|project| project.settings.comments.answers = answers).await {
             let (name, maria) = (desk.name(), desk.maria());
             let bot = HostUser { id: "77".to_owned(), name: "other".to_owned(), is_bot: true };
-            // No job works on pull request 9.
+            // No job works on pull request 9, whose branch is in another repository.
+            desk.host.put_pull(HostPull { number: 9, is_from_fork: true, ..pull(PullState::Open) });
             for (id, author, text) in [
                 ("1", &maria, "@journeyman rename it"),
                 ("2", &maria, "@journeyman please"),
@@ -307,9 +309,11 @@ async fn people_are_told_once_why_a_comment_led_to_nothing() {
             }
             desk.settle().await;
             let written: Vec<String> = desk.host.written().into_iter().map(|written| written.text).collect();
-            let expected = "Nothing was done: no job works on this pull request. Start one for it with `pullRequest`.";
-            let expected = if answers == Answers::Full { vec![expected] } else { Vec::new() };
-            assert_eq!(written, expected, "{name} {answers:?}");
+            match (answers, written.as_slice()) {
+                (Answers::Full, [text]) => assert!(text.contains("is in another repository"), "{name}: {text}"),
+                (Answers::Full, _) => unreachable!("{name}: {written:?}"),
+                (Answers::Quiet, _) => assert_eq!(written.len(), 0, "{name}"),
+            }
             let reactions = ["1", "2", "3", "4"].map(|id| desk.host.reactions(id).len());
             assert_eq!(reactions, [1, 1, 0, 0], "{name} {answers:?}");
         }

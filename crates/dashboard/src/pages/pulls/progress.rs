@@ -1,16 +1,15 @@
 //! The progress of comments on a pull request that were sent to its job.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use journeyman_core::code_host::HostName;
 use journeyman_core::ids::Sha;
 use journeyman_core::inbox::route::{Identity, Request, Review};
-use journeyman_core::inbox::text::Dialect;
 use journeyman_core::inbox::{InboxState, Outcome};
 use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::StoreError;
-use journeyman_core::pull::comment::{self, SERVICE, service};
+use journeyman_core::pull::comment::{self, SERVICE};
 use journeyman_core::pull::{Comment, LocalPull, Verdict};
 
 use super::Target;
@@ -139,12 +138,7 @@ fn key(target: &Target, has_job: bool, all: &[Comment], one: &Comment, id: &str,
     if comment.is_draft || comment.author_id.as_deref().is_none_or(|author| author == SERVICE) {
         return None;
     }
-    let identity = Identity {
-        me: Some(service()),
-        aliases: Vec::new(),
-        trusted_bots: BTreeSet::new(),
-        dialect: Dialect::of(None),
-    };
+    let identity = Identity::local();
     let settings = &target.project.settings.comments;
     match comment.review {
         Some(review) => {

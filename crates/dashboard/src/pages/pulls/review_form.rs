@@ -17,6 +17,8 @@ pub(super) enum Audience {
     People,
     /// The job that has opened the pull request is archived.
     Archived,
+    /// Reviews do not become messages in this project.
+    Off,
 }
 
 impl Audience {
@@ -27,6 +29,7 @@ impl Audience {
             (Some(job), _) if !bar::is_open(job) => Self::Archived,
             (Some(_), Reviews::All) => Self::Agent,
             (Some(_), Reviews::Mentioned) => Self::Mentioned,
+            (Some(_), Reviews::Off) => Self::Off,
         }
     }
 
@@ -43,11 +46,15 @@ impl Audience {
             }
             Self::People => {
                 "Add to review: only you see the comment until you finish the review. For people: everyone sees it at \
-                 once."
+                 once. A comment that mentions @journeyman starts a job."
             }
             Self::Archived => {
                 "Add to review: only you see the comment until you finish the review. For people: everyone sees it at \
                  once. The agent gets no comments, because its job is archived."
+            }
+            Self::Off => {
+                "Add to review: only you see the comment until you finish the review. For people: everyone sees it at \
+                 once. The agent gets no comments on lines, because comments.reviews is off."
             }
         }
     }
@@ -57,8 +64,11 @@ impl Audience {
         match (verdict, self) {
             (Verdict::Comment, Self::Agent) => "The summary and the comments on lines go to the agent as one message.",
             (Verdict::Comment, Self::Mentioned) => "The agent gets the comments only if one mentions @journeyman.",
-            (Verdict::Comment, Self::People) => "For people: no job has opened this pull request.",
+            (Verdict::Comment, Self::People) => {
+                "For people: no job works on this pull request. A mention of @journeyman starts one."
+            }
             (Verdict::Comment, Self::Archived) => "For people: the job of this pull request is archived.",
+            (Verdict::Comment, Self::Off) => "For people: comments.reviews is off, so the agent gets no reviews.",
             (Verdict::Approve, Self::Agent) => {
                 "The pull request counts as approved. The agent gets a message only if there are comments on lines, or \
                  if one mentions @journeyman."
@@ -66,14 +76,14 @@ impl Audience {
             (Verdict::Approve, Self::Mentioned) => {
                 "The pull request counts as approved. The agent gets the comments only if one mentions @journeyman."
             }
-            (Verdict::Approve, Self::People | Self::Archived) => "The pull request counts as approved.",
+            (Verdict::Approve, Self::People | Self::Archived | Self::Off) => "The pull request counts as approved.",
             (Verdict::RequestChanges, Self::Agent) => {
                 "The pull request must be changed. The agent gets the summary and the comments as one message."
             }
             (Verdict::RequestChanges, Self::Mentioned) => {
                 "The pull request must be changed. The agent gets the comments only if one mentions @journeyman."
             }
-            (Verdict::RequestChanges, Self::People | Self::Archived) => "The pull request must be changed.",
+            (Verdict::RequestChanges, Self::People | Self::Archived | Self::Off) => "The pull request must be changed.",
         }
     }
 }

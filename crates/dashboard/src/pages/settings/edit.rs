@@ -148,7 +148,8 @@ fn comments(fields: &Fields) -> Result<Edit, String> {
     let reviews = match fields.text("reviews").as_str() {
         "" | "all" => Reviews::All,
         "mentioned" => Reviews::Mentioned,
-        other => return Err(format!("comments.reviews: {other:?} is not all or mentioned")),
+        "off" => Reviews::Off,
+        other => return Err(format!("comments.reviews: {other:?} is not all, mentioned or off")),
     };
     let mode = match fields.text("mode").as_str() {
         "off" => CheckMode::Off,

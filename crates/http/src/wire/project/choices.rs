@@ -138,7 +138,8 @@ mirror! {
 
 mirror! {
     project::Reviews;
-    /// The submitted reviews that become messages.
+    /// The reviews that become messages: submitted reviews, and comments on lines on code hosts that report no submitted
+    /// reviews (GitLab and Bitbucket).
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum Reviews {
@@ -147,6 +148,8 @@ mirror! {
         All,
         /// Reviews that mention the service.
         Mentioned,
+        /// None. Comments in the conversation still become messages.
+        Off,
     }
 }
 

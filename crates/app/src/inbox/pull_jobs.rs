@@ -1,0 +1,125 @@
+//! Makes jobs of mentions on pull requests that no job works on.
+
+use journeyman_core::engine::NewJob;
+use journeyman_core::hook::{EventRepository, HookContent, HookEvent};
+use journeyman_core::inbox::route::addressed;
+use journeyman_core::inbox::text::Shown;
+use journeyman_core::inbox::{Content, Decision, InboxEvent, InboxState, Next, Outcome};
+use journeyman_core::job::{JobOptions, title_of};
+use journeyman_core::poll::POLLED;
+use journeyman_core::project::{Project, Reviews};
+use journeyman_core::pull::existing::{ExistingPull, NotUsable, PullName, check};
+use journeyman_core::retry::backoff;
+
+use super::Problem;
+use super::context::Context;
+use super::decide::{REVIEWS_OFF, digest, done, ends, ignored, is_temporary};
+use super::new_jobs::{Created, too_many};
+use crate::UseCases;
+
+impl UseCases {
+    /// Decides about a comment or a review on a pull request that has no job: a mention makes a job that works on it.
+    pub(super) async fn pull_comment(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        repository: &EventRepository,
+        project: Project,
+        decision: &mut Decision,
+    ) -> Result<(), Problem> {
+        let is_review = matches!(read.content, HookContent::Review { .. });
+        if !is_review && !read.text().is_some_and(|text| text.contains('@')) {
+            // Most comments on pull requests of others are not for the service, which then asks the host nothing.
+            return Ok(());
+        }
+        if let Err(error) = self.parts().forges.of(&project).await
+            && !is_temporary(&error)
+        {
+            let detail = format!("the repository of the project cannot be read: {error}");
+            decision.next = ends(InboxState::Ignored, Outcome::NoProject, Some(detail));
+            return Ok(());
+        }
+        let context = self.context(project).await?;
+        if !context.is_about(repository).await? {
+            decision.next = ends(InboxState::Ignored, Outcome::NoProject, Some(repository.path.clone()));
+            return Ok(());
+        }
+        let resolved = self.resolved(event, read, &context).await?;
+        let read = resolved.as_ref().unwrap_or(read);
+        let Some((about, _)) = addressed(read) else { return Ok(()) };
+        if let Some(resolved) = &resolved {
+            decision.event = Some(Box::new(resolved.clone()));
+        }
+        // Polls read only the reviews of pull requests that have a job.
+        if let HookContent::Comment { comment, .. } = &read.content
+            && comment.review.is_some()
+            && !about.is_change
+            && event.event != POLLED
+        {
+            decision.next = ignored(Outcome::PartOfReview);
+            return Ok(());
+        }
+        if !self.asks_for_job(event, read, &context, decision).await? {
+            return Ok(());
+        }
+        decision.next = self.pull_job(event, read, &context, about.number, decision).await?;
+        Ok(())
+    }
+
+    async fn pull_job(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        context: &Context,
+        number: u64,
+        decision: &mut Decision,
+    ) -> Result<Next, Problem> {
+        let told = |detail: String| ends(InboxState::Ignored, Outcome::NoJob, Some(detail));
+        let later = || Next::Retries(self.parts().engine.now() + backoff(event.attempts, self.permille()));
+        let existing = match self.usable_pull(context, number).await? {
+            Ok(existing) => existing,
+            Err(refusal) => return Ok(told(refusal.to_string())),
+        };
+        let Some((about, _)) = addressed(read) else { return Ok(ignored(Outcome::NoJob)) };
+        if !self.store_subject(event, decision).await? {
+            return Ok(ignored(Outcome::Duplicate));
+        }
+        let event = InboxEvent {
+            project: Some(context.project.id.clone()),
+            content: Some(Content::Read(Box::new(read.clone()))),
+            ..event.clone()
+        };
+        let Some(batch) = self.batch(std::slice::from_ref(&event), None, context).await? else {
+            let is_off = context.project.settings.comments.reviews == Reviews::Off;
+            let detail = is_off.then(|| REVIEWS_OFF.to_owned());
+            return Ok(ends(InboxState::Ignored, Outcome::NotAddressed, detail));
+        };
+        let title = existing.pull.title.as_ref().map(|title| title_of(&Shown::plain(title).text));
+        let options = JobOptions { title, pull: Some(Box::new(existing)), ..JobOptions::default() };
+        let new = NewJob { options, ..NewJob::new(self.to_prompt(&batch, context.identity.dialect)) };
+        let (fingerprint, digits) = digest(&event, &about.subject);
+        Ok(match self.create_for(context, new, (format!("pull/{digits}"), fingerprint), decision).await? {
+            Created::Job => done(Outcome::JobCreated),
+            Created::Before => ignored(Outcome::Duplicate),
+            Created::TooMany => too_many("comment again later"),
+            Created::BranchTaken(branch, holder) => {
+                let known = self.parts().store.indexed_pull(batch.repository.clone(), number).await?;
+                match known {
+                    // Another comment has just made the job, which gets this one as a message.
+                    Some(known) if known.job == holder => later(),
+                    _ => told(format!(
+                        "the job {holder} works on the branch {branch:?}; send it a message, or archive it and comment again"
+                    )),
+                }
+            }
+        })
+    }
+
+    /// Returns the pull request for a job, if one can work on it.
+    async fn usable_pull(&self, context: &Context, number: u64) -> Result<Result<ExistingPull, NotUsable>, Problem> {
+        let repository = context.forge.repository().await?;
+        let found = context.forge.pull(number).await?;
+        let of = (context.forge.host(), &repository);
+        Ok(check(&PullName::from(number), found, of, None, &context.project))
+    }
+}

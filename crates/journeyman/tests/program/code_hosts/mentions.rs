@@ -1,0 +1,57 @@
+//! Tests of mentions on pull requests of people, on which no job works.
+
+use serde_json::json;
+
+use super::{PATH, World, opened_by_people, until, until_inbox};
+use crate::program::given::Service;
+
+/// Returns the only job of the project.
+fn only_job(service: &Service) -> String {
+    until("no job", service, || {
+        let jobs = service.get("/v2/agent/web/jobs")["jobs"].take();
+        jobs.as_array().unwrap().first().map(|job| format!("/v2/agent/web/job/{}", job["id"].as_str().unwrap()))
+    })
+}
+
+#[test]
+fn a_mention_on_a_pull_request_of_a_person_starts_work_and_is_answered_there() {
+    let world = World::new();
+    let service = world.start();
+    let maria = world.user("maria", "write");
+    let (number, page) = opened_by_people(&world, maria);
+    let (comment, body) = world.comment(number, maria, "@journeyman-bot please [[append hello.txt|Goodbye]]");
+    world.deliver_all(&service, "issue_comment", &[body]);
+    until_inbox(&service, &["job_created"]);
+    let job = only_job(&service);
+    let record = service.settled(&job);
+    assert_eq!((&record["status"], &record["prLink"]), (&json!("completed"), &json!(page)), "{record}");
+    assert_eq!(world.file("feature", "hello.txt"), "Hello\nGoodbye\n");
+    let is_done = |answers: &Vec<String>| answers.iter().any(|answer| answer.starts_with("✅ Done in "));
+    until("no answer", &service, || Some(world.answers()).filter(is_done));
+    until("no reaction", &service, || (world.reactions(comment) == ["eyes", "rocket"]).then_some(()));
+    let message = &service.get(&format!("{job}/messages"))["messages"][0];
+    assert_eq!((&message["origin"], &message["author"]), (&json!("comment"), &json!("maria")), "{message:#}");
+    // The next comment is for the same job, and the pull request keeps its words.
+    let (_, body) = world.comment(number, maria, "@journeyman-bot and [[append hello.txt|Again]]");
+    world.deliver_all(&service, "issue_comment", &[body]);
+    until_inbox(&service, &["job_created", "message"]);
+    service.settled(&job);
+    assert_eq!(world.file("feature", "hello.txt"), "Hello\nGoodbye\nAgain\n");
+    let pulls = world.host.state().by_path(PATH).unwrap().pulls.clone();
+    assert_eq!((pulls.len(), pulls[0].title.as_str(), pulls[0].body.as_str()), (1, "Greet", "My own words."));
+}
+
+#[test]
+fn a_mention_in_a_pull_request_of_a_fork_is_answered_with_the_reason() {
+    let world = World::new();
+    let service = world.start();
+    let maria = world.user("maria", "write");
+    let (number, _) = opened_by_people(&world, maria);
+    world.host.state().by_path(PATH).unwrap().pulls[0].fork = Some(999);
+    let (_, body) = world.comment(number, maria, "@journeyman-bot please fix it");
+    world.deliver_all(&service, "issue_comment", &[body]);
+    until_inbox(&service, &["no_job"]);
+    let told = until("no answer", &service, || Some(world.answers()).filter(|told| !told.is_empty()));
+    assert!(told[0].contains("in another repository"), "{told:?}");
+    assert_eq!(service.get("/v2/agent/web/jobs")["jobs"], json!([]));
+}
