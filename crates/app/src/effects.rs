@@ -12,22 +12,24 @@ use journeyman_core::job::effect::Effect;
 use journeyman_core::job::{Job, JobState, JobStatus, PullRepository};
 use journeyman_core::message::{MessageSource, MessageStatus, Origin};
 use journeyman_core::ports::{
-    CommentKind, CommentPlace, CommentRef, CommitStatus, Discussion, EffectError, EffectHandler, Forge, ForgeError,
-    Reaction, StatusState, StoreError,
+    CommentKind, CommentPlace, CommentRef, CommitStatus, Diffs, Discussion, EffectError, EffectHandler, Forge,
+    ForgeError, Reaction, StatusState, StoreError,
 };
 use journeyman_core::pull::PullState;
 use journeyman_core::pull_updates;
 use journeyman_core::run::ReasonCode;
 
+mod review;
+
 /// Carries out effects on code hosts.
 #[derive(Clone)]
-pub struct HostEffects(UseCases);
+pub struct HostEffects(UseCases, Arc<dyn Diffs>);
 
 impl HostEffects {
-    /// Returns the handler over these use cases.
+    /// Returns the handler over these use cases, which reads the changes that jobs review from `diffs`.
     #[must_use]
-    pub const fn new(cases: UseCases) -> Self {
-        Self(cases)
+    pub const fn new(cases: UseCases, diffs: Arc<dyn Diffs>) -> Self {
+        Self(cases, diffs)
     }
 }
 
@@ -134,6 +136,10 @@ impl HostEffects {
         let (Some(discussion), Some(source)) = (forge.discussion(), &message.source) else { return Ok(()) };
         if !Self::is_at(&*forge, &source.repository).await? {
             return Ok(());
+        }
+        if job.options.review.is_some() && message.status == MessageStatus::Finished {
+            self.write_review(&job, &message, discussion).await?;
+            return react(discussion, source, Reaction::Done).await;
         }
         let reason = self.0.reason_of(&message).await?;
         let Some(text) = answer::answer(&message, reason.as_ref(), &self.url(&job)) else { return Ok(()) };

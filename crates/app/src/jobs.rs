@@ -227,6 +227,7 @@ fn new_job(caller: &Caller, request: JobRequest) -> Result<NewJob, Error> {
             title: request.title,
             only_branches_of_jobs: caller.needs(Scope::Write).is_err(),
             pull: None,
+            review: None,
         },
         labels: Labels::new(request.labels).map_err(invalid_label)?,
         metadata: Metadata::new(request.metadata).map_err(invalid_label)?,

@@ -14,6 +14,7 @@ mod app {
         mod comments;
         mod faults;
         pub(crate) mod given;
+        mod host_reviews;
         mod issues;
         mod orders;
         mod people;

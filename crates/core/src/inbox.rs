@@ -15,6 +15,7 @@ pub mod answer;
 pub mod batch;
 pub mod earlier;
 pub mod refusal;
+pub mod review;
 pub mod route;
 mod suggested;
 pub mod text;

@@ -31,6 +31,7 @@ use crate::ids::{JobId, MessageId, ProjectId, WorkerId};
 use crate::job::turn::TurnBegun;
 use crate::model::Effort;
 use crate::pull::existing::ExistingPull;
+use crate::pull::reviewed::ReviewedPull;
 use crate::pull_updates::JobUpdates;
 use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use crate::time::{Timestamp, micros};
@@ -68,6 +69,9 @@ pub struct JobOptions {
     /// The existing pull request to work on, instead of opening one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull: Option<Box<ExistingPull>>,
+    /// The pull request that the job reviews. The job pushes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<Box<ReviewedPull>>,
 }
 
 impl JobOptions {

@@ -32,8 +32,9 @@ pub use duties::{DutyMeter, DutyTotals, PollTotals};
 pub use effects::{EffectError, EffectHandler};
 pub use forge::{
     Changes, Check, CheckState, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential,
-    Discussion, Forge, ForgeError, Forges, HostRepository, HostThread, HostUser, ImportFailed, InThread, LineComment,
-    Permission, Reach, ReachedServers, Reaction, Remote, StatusState, ThreadComment,
+    DiffLine, Discussion, Forge, ForgeError, Forges, HostRepository, HostThread, HostUser, ImportFailed, InThread,
+    LineComment, NewReview, Permission, Reach, ReachedServers, Reaction, Remote, ReviewComment, StatusState,
+    ThreadComment,
 };
 pub use gateway::{
     EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelFailure, ModelLog, ModelMeter, ModelProxy,

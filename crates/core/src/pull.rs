@@ -5,8 +5,10 @@ pub mod body;
 pub mod comment;
 pub mod compared;
 pub mod decide;
+pub mod diff_names;
 mod ensure;
 pub mod existing;
+pub mod reviewed;
 
 use serde::{Deserialize, Serialize};
 

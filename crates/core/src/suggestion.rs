@@ -13,7 +13,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 use crate::position::{LineRange, Position};
 
-pub use hunk::excerpt;
+pub use hunk::{diff_lines, excerpt};
 pub use patch::Patch;
 
 /// The lines that a suggestion replaces if it does not say which.

@@ -7,7 +7,6 @@ mod appearance;
 mod blocks;
 mod compare;
 mod gaps;
-mod names;
 mod nav;
 mod parse;
 mod pieces;

@@ -4,6 +4,7 @@ mod changes;
 pub(crate) mod hooks;
 mod position;
 mod requests;
+mod review;
 mod threads;
 mod wire;
 
@@ -16,7 +17,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Check, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository, HostThread,
-    HostUser, InThread, LineComment, Permission, Reaction, StatusState,
+    HostUser, InThread, LineComment, Permission, Reaction, ReviewComment, StatusState,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
@@ -232,6 +233,16 @@ impl Api for Bitbucket {
     ) -> Result<Vec<LineComment>, ForgeError> {
         // A review has no comments of its own: each comment is separate.
         Ok(Vec::new())
+    }
+
+    async fn add_line_comment(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        of: (&Sha, &ReviewComment),
+        text: &str,
+    ) -> Result<(), ForgeError> {
+        review::add(self, repository, pull, of, text).await
     }
 
     async fn threads(

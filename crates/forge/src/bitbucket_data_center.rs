@@ -8,6 +8,7 @@ mod changes;
 pub(crate) mod hooks;
 mod position;
 mod requests;
+mod review;
 mod wire;
 
 use std::collections::HashSet;
@@ -20,7 +21,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostThread, HostUser, InThread, LineComment, Permission, Reaction, StatusState, ThreadComment,
+    HostThread, HostUser, InThread, LineComment, Permission, Reaction, ReviewComment, StatusState, ThreadComment,
 };
 use journeyman_core::position::Thread;
 use journeyman_core::project::SecretValue;
@@ -348,6 +349,16 @@ impl Api for BitbucketDataCenter {
             thread.is_resolved = root.thread_resolved.or(thread.is_resolved);
         }
         Ok(comment)
+    }
+
+    async fn add_line_comment(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        of: (&Sha, &ReviewComment),
+        text: &str,
+    ) -> Result<(), ForgeError> {
+        review::add(self, repository, pull, of, text).await
     }
 
     async fn threads(

@@ -3,6 +3,7 @@
 mod changes;
 pub(crate) mod hooks;
 mod requests;
+mod review;
 mod wire;
 
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostThread, HostUser, InThread, LineComment, Permission, Reaction, ThreadComment,
+    HostThread, HostUser, InThread, LineComment, NewReview, Permission, Reaction, ThreadComment,
 };
 use journeyman_core::position::Thread;
 use journeyman_core::project::SecretValue;
@@ -373,6 +374,17 @@ impl Api for Gitea {
             }
         }
         Ok(comment)
+    }
+
+    async fn add_review(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        review: &NewReview,
+    ) -> Result<Option<String>, ForgeError> {
+        let (path, body) = (format!("/pulls/{pull}/reviews"), review::body(review));
+        let written: Review = self.send(repository, Method::POST, &path, Some(&body)).await?.ok()?.json()?;
+        Ok(Some(written.html_url))
     }
 
     async fn threads(

@@ -5,6 +5,7 @@ mod changes;
 pub(crate) mod created_app;
 pub(crate) mod hooks;
 mod position;
+mod review;
 mod threads;
 mod wire;
 
@@ -16,7 +17,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostThread, HostUser, InThread, LineComment, Permission, Reaction,
+    HostThread, HostUser, InThread, LineComment, NewReview, Permission, Reaction,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
@@ -440,6 +441,17 @@ impl Api for Github {
     async fn reviews(&self, repository: &HostRepository, pull: u64) -> Result<Vec<HostReview>, ForgeError> {
         let found: Vec<wire::Review> = self.list(repository, &format!("/pulls/{pull}/reviews?per_page=100")).await?;
         Ok(found.into_iter().filter_map(wire::Review::into_review).collect())
+    }
+
+    async fn add_review(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        review: &NewReview,
+    ) -> Result<Option<String>, ForgeError> {
+        let (path, body) = (format!("/pulls/{pull}/reviews"), review::body(review));
+        let written: wire::Review = self.send(repository, Method::POST, &path, Some(&body)).await?.ok()?.json()?;
+        Ok(Some(written.into_url()))
     }
 
     async fn threads(

@@ -4,6 +4,7 @@ mod changes;
 mod checks;
 pub(crate) mod hooks;
 mod position;
+mod review;
 mod threads;
 mod wire;
 
@@ -17,7 +18,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostThread, HostUser, InThread, LineComment, Permission, Reaction, StatusState,
+    HostThread, HostUser, InThread, LineComment, Permission, Reaction, ReviewComment, StatusState,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
@@ -419,6 +420,16 @@ impl Api for Gitlab {
     async fn review(&self, _: &HostRepository, _: u64, _: &str) -> Result<Vec<LineComment>, ForgeError> {
         // GitLab publishes each comment of a review as its own note.
         Ok(Vec::new())
+    }
+
+    async fn add_line_comment(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        of: (&Sha, &ReviewComment),
+        text: &str,
+    ) -> Result<(), ForgeError> {
+        review::add(self, repository, pull, of, text).await
     }
 
     async fn threads(

@@ -13,14 +13,16 @@ use journeyman_core::message::SourceAuthor;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, Discussion, Forge,
-    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, Permission, Reach, Reaction, Remote,
-    StatusState,
+    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReview, Permission, Reach, Reaction,
+    Remote, ReviewComment, StatusState,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use serde_json::{Value, json};
 
 use crate::cache::Cache;
 use crate::identity::Identity;
+
+mod review;
 
 /// The context of the status that the service sets on commits.
 pub(crate) const STATUS: &str = "journeyman";
@@ -149,6 +151,30 @@ pub(crate) trait Api: Send + Sync {
     ) -> Result<HostComment, ForgeError> {
         let _ = (repository, pull);
         Ok(comment)
+    }
+
+    /// Writes a review with its comments on lines in one request, and returns its URL; `None` if the host only takes the
+    /// comments one by one.
+    async fn add_review(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        review: &NewReview,
+    ) -> Result<Option<String>, ForgeError> {
+        let _ = (repository, pull, review);
+        Ok(None)
+    }
+
+    /// Writes a comment on lines of the diff of a pull request at a commit. `text` is that of the comment with its marker.
+    async fn add_line_comment(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        (commit, comment): (&Sha, &ReviewComment),
+        text: &str,
+    ) -> Result<(), ForgeError> {
+        let _ = (repository, pull, commit, comment, text);
+        Err(ForgeError::Refused("the host takes comments on lines only with a review".to_owned()))
     }
 
     /// Returns the threads that contain these comments, each once, without drafts.
@@ -384,6 +410,10 @@ impl Forge for HostedRepository {
         self.known.permissions.forget();
     }
 
+    fn pull_ref(&self, number: u64) -> Option<String> {
+        self.host.kind.pull_ref(number)
+    }
+
     async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError> {
         let mut found = self.api.find_pulls(&self.current().await?, head).await?;
         // Some hosts ignore the filter, or apply it to forks too.
@@ -509,6 +539,10 @@ impl Discussion for HostedRepository {
 
     async fn placed(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
         self.api.placed(&self.current().await?, pull, comment).await
+    }
+
+    async fn write_review(&self, pull: u64, new: &NewReview) -> Result<String, ForgeError> {
+        review::write(self, &self.confirmed().await?, pull, new).await
     }
 
     async fn threads(&self, place: CommentPlace, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {

@@ -19,6 +19,7 @@ mod hosts {
     mod pipelines;
     mod polls;
     mod reports;
+    mod reviews;
     mod suggestions;
     mod trust;
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use axum::Router;
-use journeyman_app::{Limiter, Parts, UseCases};
+use journeyman_app::{HostEffects, Limiter, Parts, UseCases};
 use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
@@ -290,14 +290,16 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
     let provider = provider.map(|provider| Arc::new(provider) as Arc<dyn SignInProvider>);
     let seal = Arc::new(Sealer::new(master_keys(&settings)?, Arc::new(Machine)));
     let host = worker.as_ref().map(|worker: &WorkerParts| Arc::clone(&worker.host));
-    let duties = Duties::new(Arc::clone(&store), cases.clone(), repositories, host, &settings);
+    let diffs = Arc::new(diffs);
+    let effects = HostEffects::new(cases.clone(), diffs.clone());
+    let duties = Duties::new(Arc::clone(&store), cases.clone(), effects, repositories, host, &settings);
     Ok(App {
         store,
         engine,
         hosts,
         cases,
         duties,
-        diffs: Arc::new(diffs),
+        diffs,
         lfs: Arc::new(lfs),
         blobs,
         worker,

@@ -100,6 +100,7 @@ impl Duties {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         cases: UseCases,
+        effects: HostEffects,
         repositories: Repositories,
         host: Option<Arc<Host>>,
         settings: &Settings,
@@ -113,8 +114,7 @@ impl Duties {
         let poller = Arc::new(Poller::new(cases.clone()));
         duties.push(Box::new(PollCodeHosts { poller: Arc::clone(&poller) }));
         let deliverer = cases.deliverer(Arc::new(Machine));
-        let effects = Arc::new(HostEffects::new(cases));
-        duties.push(Box::new(CarryOutEffects::new("code_host_effects", Arc::clone(&store), effects)));
+        duties.push(Box::new(CarryOutEffects::new("code_host_effects", Arc::clone(&store), Arc::new(effects))));
         if let Some(host) = host {
             duties.push(Box::new(CarryOutEffects::new("outbox", Arc::clone(&store), host.clone())));
             duties.push(Box::new(SweepBlobs::new(Arc::clone(&host), settings.session_keep)));

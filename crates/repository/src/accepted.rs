@@ -50,7 +50,7 @@ pub async fn accepted_commit(project: &Project, mirror: &Mirror, turn: &TurnBegu
 }
 
 /// Returns the best common ancestor of `head` and any of the others.
-async fn merge_base(mirror: &Mirror, head: &Sha, others: &[Sha]) -> Result<Option<Sha>, RepositoryError> {
+pub(crate) async fn merge_base(mirror: &Mirror, head: &Sha, others: &[Sha]) -> Result<Option<Sha>, RepositoryError> {
     let commits = [head].into_iter().chain(others).map(Sha::as_str);
     match mirror.git.at(&mirror.path, ["merge-base"].into_iter().chain(commits)).run().await {
         Ok(found) => Ok(Some(found.sha()?)),

@@ -10,11 +10,12 @@ use journeyman_core::ports::{Forge, ForgeError};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
 use journeyman_core::pull::existing::{ExistingPull, NotUsable};
+use journeyman_core::pull::reviewed::ReviewedPull;
 use journeyman_core::run::ReasonCode;
 
-use crate::accepted::is_accepted_name;
+use crate::accepted::{is_accepted_name, merge_base};
 use crate::history::no_default_branch;
-use crate::{History, RepositoryError};
+use crate::{History, Mirror, RepositoryError};
 
 /// Chooses the branch of the next turn, and the commit that the turn starts from.
 ///
@@ -29,6 +30,23 @@ pub async fn choose_branch(
     let begun = branch_of(job, project, history, forge).await?;
     let default_branch = history.default_branch().filter(|_| history.names_default_branch()).map(str::to_owned);
     Ok(TurnBegun { default_branch: default_branch.filter(|_| job.source.reference == DEFAULT_BRANCH), ..begun })
+}
+
+/// Begins the review of a pull request at its newest commit, on a branch that is never pushed.
+///
+/// # Errors
+/// The branch to merge into does not exist.
+pub async fn begin_review(
+    job: &Job,
+    reviewed: &ReviewedPull,
+    newest: Sha,
+    mirror: &Mirror,
+) -> Result<TurnBegun, RepositoryError> {
+    let into = mirror.resolve(&reviewed.base).await?;
+    let base = merge_base(mirror, &newest, std::slice::from_ref(&into)).await?.unwrap_or(into);
+    let generation = job.branch.as_ref().map_or(1, |branch| branch.generation);
+    let branch = job.branch_name();
+    Ok(TurnBegun { branch, generation, base, head: newest, pushed: None, default_branch: None, repository: None })
 }
 
 async fn branch_of(
@@ -250,7 +268,8 @@ pub(crate) fn base_name(
 ) -> Option<String> {
     let started = || Some(&job.source.reference).filter(|reference| heads.contains_key(*reference));
     let existing = job.options.pull.as_ref().map(|existing| &existing.base);
-    let base = existing.or(project.settings.pull_request.base.as_ref()).or_else(started);
+    let reviewed = job.options.review.as_ref().map(|reviewed| &reviewed.base);
+    let base = existing.or(reviewed).or(project.settings.pull_request.base.as_ref()).or_else(started);
     base.map(String::as_str).or(default_branch).map(str::to_owned)
 }
 

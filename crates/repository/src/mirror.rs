@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use journeyman_core::branch::unsupported;
 use journeyman_core::idempotency::Fingerprint;
-use journeyman_core::ids::{ProjectId, Sha};
+use journeyman_core::ids::{JobId, ProjectId, Sha};
 use journeyman_core::ports::Remote;
 use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::run::ReasonCode;
@@ -175,6 +175,22 @@ impl ProjectMirrors {
             all.fetch_into(path, remote).await
         };
         tokio::spawn(fetch).await.map_err(std::io::Error::other)?
+    }
+
+    /// Fetches a ref of a remote into its mirror, as the commit of a pull request that a job reviews, and returns the
+    /// commit.
+    ///
+    /// # Errors
+    /// The remote has no such ref, or git failed.
+    pub async fn fetch_reviewed(&self, mirror: &Mirror, job: JobId, reference: &str) -> Result<Sha, RepositoryError> {
+        let lock = self.lock(&mirror.path);
+        let _held = lock.lock().await;
+        let kept = format!("refs/jobs/{job}/reviewed");
+        let refs = format!("+{reference}:{kept}");
+        let options = ["--no-tags", "--no-recurse-submodules"];
+        self.fetch_objects(&mirror.path, &mirror.remote, &options, &[&refs], false).await?;
+        let output = self.git.at(&mirror.path, ["rev-parse", "--verify", &format!("{kept}^{{commit}}")]).run().await?;
+        output.shas()?.pop().ok_or_else(|| RepositoryError::failed(ReasonCode::UnknownRef, format!("no {reference}")))
     }
 
     /// Updates the mirror at `path`, and creates it if it is missing. The caller holds its lock.

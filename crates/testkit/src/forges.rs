@@ -4,16 +4,19 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use journeyman_core::code_host::manifest::CreatedApp;
 use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostName, HostSecrets};
 use journeyman_core::finding::Finding;
 use journeyman_core::hook::{HookEvent, HostReview};
 use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::ids::{ProjectId, Sha};
+use journeyman_core::job::Job;
 use journeyman_core::ports::{
-    Checks, CodeHostStore, CommentPlace, CommentRef, CreatedPull, DescribedHost, Discussion, Forge, ForgeError, Forges,
-    HookRefusal, Hooks, HostAdmin, HostRepository, HostUser, ImportFailed, LineComment, Permission, PullDetail,
-    PullMerge, PullPages, PullPagesError, RawHook, ReachedServers, Reaction, Remote, StoreError, VerifiedHook,
+    Checks, CodeHostStore, CommentPlace, CommentRef, CreatedPull, DescribedHost, DiffError, Diffs, Discussion, Forge,
+    ForgeError, Forges, GitBody, HookRefusal, Hooks, HostAdmin, HostRepository, HostUser, ImportFailed, LineComment,
+    Permission, PullDetail, PullMerge, PullPages, PullPagesError, RawHook, ReachedServers, Reaction, Remote,
+    StoreError, VerifiedHook,
 };
 use journeyman_core::project::{Host, Project, SecretChanges, repository_host};
 use journeyman_core::pull::base_comparison::Conflicts;
@@ -401,4 +404,22 @@ fn ends() -> (Sha, Sha) {
 #[expect(clippy::unwrap_used, reason = "a constant")]
 fn sha(digit: &str) -> Sha {
     digit.repeat(40).parse().unwrap()
+}
+
+/// Changes of jobs: each job has this diff.
+pub struct OneDiff(pub String);
+
+#[async_trait]
+impl Diffs for OneDiff {
+    async fn diff(&self, _: &Project, _: &Job) -> Result<GitBody, DiffError> {
+        Ok(Box::pin(futures::stream::iter([Ok(self.0.clone().into())])))
+    }
+
+    async fn diff_of_commits(&self, project: &Project, job: &Job, _: &[Sha]) -> Result<GitBody, DiffError> {
+        self.diff(project, job).await
+    }
+
+    async fn file(&self, _: &Project, _: &Job, _: &Sha, _: &str) -> Result<Option<Bytes>, DiffError> {
+        Ok(None)
+    }
 }

@@ -35,7 +35,7 @@ pub use collector::{Collector, ExportedSpan};
 pub use endpoints::FakeEndpoints;
 pub use failing_disk::FailingDisk;
 pub use faulty_blobs::{BlobFault, FaultyBlobs};
-pub use forges::{FakeForges, FakeHosts, OnePull};
+pub use forges::{FakeForges, FakeHosts, OneDiff, OnePull};
 pub use http_server::{HttpCall, HttpServer};
 pub use lfs::{FakeHostedObjects, FakeLfs};
 pub use memory_host::{HostCall, MemoryHost, Moment, Written};

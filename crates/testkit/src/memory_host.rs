@@ -11,7 +11,8 @@ use journeyman_core::hook::{EventRepository, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::PullRepository;
 use journeyman_core::ports::{
-    Check, CommentPlace, CommentRef, CommitStatus, ForgeError, HostThread, HostUser, LineComment, Permission, Reaction,
+    Check, CommentPlace, CommentRef, CommitStatus, ForgeError, HostThread, HostUser, LineComment, NewReview,
+    Permission, Reaction,
 };
 use journeyman_core::pull::HostPull;
 
@@ -83,6 +84,7 @@ struct State {
     editors: BTreeMap<u64, Option<Vec<HostUser>>>,
     lets_others_edit: bool,
     written: Vec<Written>,
+    written_reviews: Vec<(u64, NewReview)>,
     reactions: Vec<(CommentRef, Reaction)>,
     statuses: Vec<(Sha, CommitStatus)>,
     checks: BTreeMap<Sha, Vec<Check>>,
@@ -211,6 +213,12 @@ impl MemoryHost {
     /// Lets the next `times` requests of a kind fail.
     pub fn fail(&self, call: HostCall, moment: Moment, error: ForgeError, times: u32) {
         self.state().faults.push(Fault { call, moment, error, times });
+    }
+
+    /// Returns the reviews that the service has written, with the numbers of their pull requests.
+    #[must_use]
+    pub fn written_reviews(&self) -> Vec<(u64, NewReview)> {
+        self.state().written_reviews.clone()
     }
 
     /// Returns the comments that the service has written, oldest first.

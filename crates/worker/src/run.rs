@@ -4,6 +4,7 @@ mod check_logs;
 pub(crate) mod outcome;
 pub(crate) mod port;
 pub(crate) mod publish;
+mod review;
 pub(crate) mod setup;
 pub(crate) mod steps;
 
@@ -48,6 +49,7 @@ pub(crate) async fn assign(
 ) -> Result<Assignment, RunError> {
     let (claimed, reporter, signals) = (claimed.clone(), reporter.clone(), signals.clone());
     let project = store.project(claimed.job.project.clone()).await?.ok_or(RunError::LeaseLost)?;
+    let project = if claimed.job.options.review.is_some() { review::without_secrets(project) } else { project };
     Ok(Assignment::new(claimed, project, reporter, signals))
 }
 

@@ -9,7 +9,7 @@ use journeyman_core::inbox::InboxEvent;
 use journeyman_core::inbox::route::Identity;
 use journeyman_core::inbox::text::Dialect;
 use journeyman_core::job::PullRepository;
-use journeyman_core::ports::{Discussion, Forge, ForgeError};
+use journeyman_core::ports::{Discussion, Forge, ForgeError, HostRepository};
 use journeyman_core::project::{DEFAULT_SETTLE_SECONDS, Project};
 use journeyman_core::suggestion::Replaces;
 
@@ -21,6 +21,8 @@ pub(super) struct Context {
     pub(super) project: Project,
     pub(super) forge: Arc<dyn Forge>,
     pub(super) identity: Identity,
+    /// The product of the code host; `None` for the built-in one.
+    pub(super) kind: Option<HostKind>,
     /// The lines that a suggestion replaces on the code host if it does not say which.
     pub(super) replaces: Replaces,
 }
@@ -44,6 +46,12 @@ impl Context {
     pub(super) async fn is_about(&self, repository: &EventRepository) -> Result<bool, Problem> {
         Ok(self.forge.repository().await?.id == repository.id)
     }
+
+    /// Returns the repository that the project has now, as events name it.
+    pub(super) async fn repository(&self) -> Result<EventRepository, Problem> {
+        let HostRepository { id, path, .. } = self.forge.repository().await?;
+        Ok(EventRepository { id, path })
+    }
 }
 
 impl UseCases {
@@ -64,7 +72,8 @@ impl UseCases {
         let trusted_bots = host.map(|host| host.trusted_bots).unwrap_or_default();
         // The built-in code host has submitted reviews.
         let has_reviews = kind.is_none_or(HostKind::reports_reviews);
-        Ok(Context { project, forge, identity: Identity { me, aliases, trusted_bots, dialect, has_reviews }, replaces })
+        let identity = Identity { me, aliases, trusted_bots, dialect, has_reviews };
+        Ok(Context { project, forge, identity, kind, replaces })
     }
 
     /// Finds the project of a repository: the one that the webhook's URL names, unless it has another repository;

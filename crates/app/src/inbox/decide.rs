@@ -26,7 +26,8 @@ use crate::UseCases;
 
 /// The answer to a request for help.
 const HELP: &str = "Mention me in a comment, or submit a review, and I change this pull request. Several comments that \
-                    arrive together become one task.\n\n- `@journeyman <what to do>`: send a task\n- `@journeyman stop`: \
+                    arrive together become one task.\n\n- `@journeyman <what to do>`: send a task\n- `@journeyman review`: \
+                    review a pull request that I do not work on\n- `@journeyman stop`: \
                     stop the current task, and withdraw those that wait\n- `@journeyman help`: show this text";
 
 /// Why a review that mentions the service led to nothing, and the remedy.
@@ -472,12 +473,22 @@ impl UseCases {
     /// Returns the end of an event whose author may not push. A trusted bot needs no permission: GitHub does not know the
     /// permissions of apps.
     pub(super) async fn refused(&self, author: &HostUser, context: &Context) -> Result<Option<Next>, Problem> {
+        self.refused_user(Permission::Write, author, context).await
+    }
+
+    /// Returns the end of an event of a user with less than this permission.
+    async fn refused_user(
+        &self,
+        least: Permission,
+        author: &HostUser,
+        context: &Context,
+    ) -> Result<Option<Next>, Problem> {
         if context.identity.trusted_bots.contains(&author.id) {
             return Ok(None);
         }
         let detail = match self.read_permission(context, author).await? {
-            Ok(Permission::Write | Permission::Admin) => return Ok(None),
-            Ok(Permission::None | Permission::Read) => format!("{} {MAY_NOT_PUSH}", author.name),
+            Ok(found) if found >= least => return Ok(None),
+            Ok(_) => format!("{} {MAY_NOT_PUSH}", author.name),
             Err(error) => format!(
                 "the service does not know whether {} may push to the repository, so it did nothing: {error}",
                 author.name
@@ -494,13 +505,24 @@ impl UseCases {
         author: &HostUser,
         context: &Context,
     ) -> Result<Option<Next>, Problem> {
-        if let Some(refused) = self.refused(author, context).await? {
+        self.refused_below(Permission::Write, read, author, context).await
+    }
+
+    /// As [`Self::refused_event`], for users with less than this permission.
+    pub(super) async fn refused_below(
+        &self,
+        least: Permission,
+        read: &HookEvent,
+        author: &HostUser,
+        context: &Context,
+    ) -> Result<Option<Next>, Problem> {
+        if let Some(refused) = self.refused_user(least, author, context).await? {
             return Ok(Some(refused));
         }
         let is_edit = addressed(read).is_some_and(|(about, _)| about.is_change);
         match read.sender.as_ref().filter(|sender| !sender.id.is_empty()) {
             _ if !is_edit => Ok(None),
-            Some(editor) if editor.id != author.id => self.refused(editor, context).await,
+            Some(editor) if editor.id != author.id => self.refused_user(least, editor, context).await,
             Some(_) => Ok(None),
             None => {
                 let unknown = self.editor_unknown(context).await?;

@@ -6,7 +6,8 @@ use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::JobId;
 use journeyman_core::inbox::route::{Request, addressed, mentioned_request};
 use journeyman_core::inbox::{Decision, INBOX_LEASE, InboxEvent, InboxState, Next, Outcome};
-use journeyman_core::ports::{Decided, UpdateError};
+use journeyman_core::ports::{Decided, Permission, UpdateError};
+use journeyman_core::project::ReviewRequests;
 
 use super::Problem;
 use super::context::Context;
@@ -24,6 +25,13 @@ pub(super) enum Created {
     TooMany,
     /// Another job works on the branch.
     BranchTaken(String, JobId),
+}
+
+/// Returns whether a comment or review on a pull request asks for a review, which the project offers.
+pub(super) fn asks_for_review(read: &HookEvent, context: &Context) -> bool {
+    let settings = &context.project.settings.comments;
+    let is_of_pull = !is_of_issue(read) && settings.review_requests != ReviewRequests::Off;
+    is_of_pull && read.text().is_some_and(|text| context.identity.asks_for_review(settings, text))
 }
 
 /// Returns the end of an event if the project may create no more jobs in this hour.
@@ -72,7 +80,11 @@ impl UseCases {
             };
             return Ok(false);
         }
-        if let Some(refused) = self.refused_event(read, author, context).await? {
+        let least = match context.project.settings.comments.review_requests {
+            ReviewRequests::Read if asks_for_review(read, context) => Permission::Read,
+            _ => Permission::Write,
+        };
+        if let Some(refused) = self.refused_below(least, read, author, context).await? {
             decision.next = refused;
             return Ok(false);
         }

@@ -1,20 +1,25 @@
 //! Makes jobs of mentions on pull requests that no job works on.
 
-use journeyman_core::engine::NewJob;
+use journeyman_core::engine::{NewJob, Prompt};
 use journeyman_core::hook::{EventRepository, HookContent, HookEvent};
+use journeyman_core::inbox::batch::Part;
+use journeyman_core::inbox::review::{self, Described};
 use journeyman_core::inbox::route::addressed;
 use journeyman_core::inbox::text::Shown;
 use journeyman_core::inbox::{Content, Decision, InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::{JobOptions, title_of};
+use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, MessageSource, Origin, SourceAuthor};
 use journeyman_core::poll::POLLED;
+use journeyman_core::ports::HostUser;
 use journeyman_core::project::{Project, Reviews};
 use journeyman_core::pull::existing::{ExistingPull, NotUsable, PullName, check};
+use journeyman_core::pull::reviewed::ReviewedPull;
 use journeyman_core::retry::backoff;
 
 use super::Problem;
-use super::context::Context;
+use super::context::{Context, indexed};
 use super::decide::{REVIEWS_OFF, digest, done, ends, ignored, is_temporary};
-use super::new_jobs::{Created, too_many};
+use super::new_jobs::{Created, asks_for_review, too_many};
 use crate::UseCases;
 
 impl UseCases {
@@ -62,7 +67,10 @@ impl UseCases {
         if !self.asks_for_job(event, read, &context, decision).await? {
             return Ok(());
         }
-        decision.next = self.pull_job(event, read, &context, about.number, decision).await?;
+        decision.next = match asks_for_review(read, &context) {
+            true => self.review_job(event, read, &context, about.number, decision).await?,
+            false => self.pull_job(event, read, &context, about.number, decision).await?,
+        };
         Ok(())
     }
 
@@ -112,6 +120,71 @@ impl UseCases {
                     )),
                 }
             }
+        })
+    }
+
+    /// Makes a job that reviews a pull request. Each request makes another one.
+    async fn review_job(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        context: &Context,
+        number: u64,
+        decision: &mut Decision,
+    ) -> Result<Next, Problem> {
+        let found = context.forge.pull(number).await?;
+        let described = found.clone();
+        let reviewed = match ReviewedPull::new(number, found, context.kind) {
+            Ok(reviewed) => reviewed,
+            Err(refusal) => return Ok(ends(InboxState::Ignored, Outcome::NoJob, Some(refusal.to_string()))),
+        };
+        let (Some((about, _)), Some(described)) = (addressed(read), described) else {
+            return Ok(ignored(Outcome::NoJob));
+        };
+        if !self.store_subject(event, decision).await? {
+            return Ok(ignored(Outcome::Duplicate));
+        }
+        let HostUser { id, name, .. } = about.author.clone();
+        let dialect = context.identity.dialect;
+        let (comments, url, body) = match &read.content {
+            HookContent::Comment { comment, .. } => {
+                (vec![Part::of_comment(comment).source(dialect)], comment.url.clone(), comment.body.as_str())
+            }
+            HookContent::Review { review, .. } => (Vec::new(), review.url.clone(), review.body.as_str()),
+            _ => return Ok(ignored(Outcome::NoJob)),
+        };
+        let words = Described { title: &described.title, body: &described.body, dialect };
+        let text = review::prompt(&reviewed, words, (&name, body, &url), &self.boundary());
+        let permission = self.permission(context, about.author).await?;
+        let source = MessageSource {
+            origin: Origin::Comment,
+            newer: None,
+            repository: indexed(&event.host, &context.repository().await?),
+            number,
+            id: comments.first().map(|comment| comment.id.clone()).unwrap_or_default(),
+            url,
+            author: Some(SourceAuthor { id, name: name.clone(), permission }),
+            comments,
+            inbox: vec![event.number],
+            logs: Vec::new(),
+        };
+        let prompt = Prompt {
+            text: text.chars().take(MAX_PROMPT_CHARS).collect(),
+            origin: Origin::Comment,
+            author: Some(name),
+            key: None,
+            delivery: DeliveryMode::Queue,
+            traceparent: None,
+            source: Some(Box::new(source)),
+        };
+        let title = Some(title_of(&format!("Review #{number}: {}", Shown::plain(&described.title).text)));
+        let options = JobOptions { title, review: Some(Box::new(reviewed)), ..JobOptions::default() };
+        let new = NewJob { options, ..NewJob::new(prompt) };
+        let (fingerprint, digits) = digest(event, &about.subject);
+        Ok(match self.create_for(context, new, (format!("review/{digits}"), fingerprint), decision).await? {
+            Created::Job => done(Outcome::JobCreated),
+            Created::Before | Created::BranchTaken(..) => ignored(Outcome::Duplicate),
+            Created::TooMany => too_many("comment again later"),
         })
     }
 

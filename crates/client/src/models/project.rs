@@ -216,6 +216,20 @@ pub struct Comments {
     /// What people are told at the code host whose comments led to nothing; `None` from a server that does not have this
     /// setting.
     pub answers: Option<Answers>,
+    /// The people who may ask for a review of a pull request; `None` from a server that does not have this setting.
+    pub review_requests: Option<ReviewRequests>,
+}
+
+open_enum! {
+    /// The people who may ask for a review of a pull request.
+    ReviewRequests {
+        /// People who may push to the repository.
+        Write = "write",
+        /// People who may read the repository. For a public one, this is everyone.
+        Read = "read",
+        /// No one: a mention that asks for a review is an ordinary task.
+        Off = "off",
+    }
 }
 
 open_enum! {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::project::{Answers, CheckMode, Reviews};
+use super::project::{Answers, CheckMode, ReviewRequests, Reviews};
 use super::values::Change;
 
 /// The treatment of comments and issues on the code host.
@@ -27,6 +27,9 @@ pub struct CommentChanges {
     /// What people are told at the code host whose comments led to nothing; by default, `full`.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub answers: Change<Answers>,
+    /// The people who may ask for a review of a pull request; by default, `write`.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub review_requests: Change<ReviewRequests>,
 }
 
 impl CommentChanges {
@@ -67,6 +70,13 @@ impl CommentChanges {
     #[must_use]
     pub fn answers(mut self, value: impl Into<Change<Answers>>) -> Self {
         self.answers = value.into();
+        self
+    }
+
+    /// Sets `review_requests`.
+    #[must_use]
+    pub fn review_requests(mut self, value: impl Into<Change<ReviewRequests>>) -> Self {
+        self.review_requests = value.into();
         self
     }
 }

@@ -92,6 +92,16 @@ impl Identity {
         }
     }
 
+    /// Returns whether a text asks for a review: its first word after the mention is `review`.
+    #[must_use]
+    pub fn asks_for_review(&self, settings: &CommentSettings, body: &str) -> bool {
+        let (names, body) = (self.names(settings), text::visible(body, self.dialect));
+        let code = text::code(&body);
+        let rest = names.iter().find_map(|name| mentioned(&body, &code, name));
+        let word = rest.map(|rest| rest.trim_start().chars().take_while(|c| c.is_alphanumeric()).collect::<String>());
+        word.is_some_and(|word| word.eq_ignore_ascii_case("review"))
+    }
+
     /// Returns what a comment on a pull request asks of the job of the pull request. A comment on lines may be a review.
     #[must_use]
     pub fn pull_comment_request(&self, settings: &CommentSettings, comment: &HostComment) -> Request {
@@ -382,6 +392,22 @@ mod tests {
             assert_eq!(identity.request(&other, body), Request::None, "{body}");
         }
         assert_eq!(identity.comment_request(&usual, "@{557058:2A63-f0}"), Request::Help);
+    }
+
+    #[test]
+    fn a_review_is_asked_for_by_the_first_word() {
+        let settings = CommentSettings::default();
+        for (body, expected) in [
+            ("@journeyman review", true),
+            ("Please, @acme-agent Review: the locks!", true),
+            ("@journeyman\nreview this", true),
+            ("@journeyman reviewers", false),
+            ("@journeyman please review", false),
+            ("`@journeyman review`", false),
+            ("review", false),
+        ] {
+            assert_eq!(identity().asks_for_review(&settings, body), expected, "{body}");
+        }
     }
 
     #[test]

@@ -22,12 +22,14 @@ use super::StoreError;
 
 mod checks;
 mod discussion;
+mod review;
 
 pub use checks::{Check, CheckState, Checks, CommitStatus, StatusState};
 pub use discussion::{
     CommentKind, CommentPlace, CommentRef, Discussion, HostThread, HostUser, InThread, LineComment, Permission,
     Reaction, ThreadComment,
 };
+pub use review::{DiffLine, NewReview, ReviewComment};
 
 /// A user name and a password or token for git over HTTP. `Debug` does not show the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -197,6 +199,13 @@ pub trait Forge: Send + Sync {
 
     /// Returns the pull requests of a branch of this repository, in all states, newest first.
     async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError>;
+
+    /// Returns the ref of the repository that has the newest commit of a pull request, also of one from a fork; `None` if
+    /// there is none.
+    fn pull_ref(&self, number: u64) -> Option<String> {
+        let _ = number;
+        None
+    }
 
     /// Opens a pull request. Sets no labels, reviewers and assignees; [`Forge::update_pull`] does.
     async fn create_pull(&self, new: &NewPull) -> Result<CreatedPull, ForgeError>;

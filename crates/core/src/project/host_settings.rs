@@ -176,6 +176,9 @@ pub struct CommentSettings {
     /// What people are told whose comments led to nothing.
     #[serde(skip_serializing_if = "is_default")]
     pub answers: Answers,
+    /// The people who may ask for a review of a pull request.
+    #[serde(skip_serializing_if = "is_default")]
+    pub review_requests: ReviewRequests,
 }
 
 impl CommentSettings {
@@ -226,6 +229,19 @@ mod stored_reviews {
         let Stored { reviews, newer_reviews } = Stored::deserialize(deserializer)?;
         Ok(newer_reviews.unwrap_or(reviews))
     }
+}
+
+/// The people who may ask for a review of a pull request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReviewRequests {
+    /// People who may push to the repository.
+    #[default]
+    Write,
+    /// People who may read the repository. For a public one, this is everyone.
+    Read,
+    /// No one: a mention that asks for a review is an ordinary task.
+    Off,
 }
 
 /// What people are told whose comments led to nothing.

@@ -1,5 +1,6 @@
 //! Parts of diffs, as code hosts give them with comments.
 
+use crate::ports::DiffLine;
 use crate::position::Position;
 use crate::pull::DiffSide;
 
@@ -88,6 +89,22 @@ fn range(text: &str) -> Option<(u64, u64)> {
         Some((start, count)) => Some((start.parse().ok()?, count.parse().ok()?)),
         None => Some((text.parse().ok()?, 1)),
     }
+}
+
+/// Returns the lines of each hunk of the diff of a file.
+#[must_use]
+pub fn diff_lines(diff: &str) -> Vec<Vec<DiffLine>> {
+    let lines = |hunk: &Hunk<'_>| {
+        let (mut old, mut new) = (hunk.old_start, hunk.new_start);
+        let line = |(mark, _): &(char, Line<'_>)| {
+            let line = DiffLine { old: (*mark != '+').then_some(old), new: (*mark != '-').then_some(new) };
+            old += u64::from(line.old.is_some());
+            new += u64::from(line.new.is_some());
+            line
+        };
+        hunk.marked.iter().map(line).collect()
+    };
+    parse(diff).iter().map(lines).collect()
 }
 
 /// Returns the part of a diff that ends at the last line of a position, from the header of its hunk. Some hosts give the

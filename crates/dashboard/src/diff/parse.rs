@@ -1,6 +1,7 @@
 //! The parser of diffs, which works line by line.
 
-use super::names;
+use journeyman_core::pull::diff_names as names;
+
 use super::{Change, FileDiff, Line, LineClass};
 
 /// Parses a diff. Keeps at most `max_lines` lines and counts the others. A truncated diff is parsed up to its end; a

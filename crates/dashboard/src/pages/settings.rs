@@ -15,8 +15,8 @@ use journeyman_core::model::Effort;
 use journeyman_core::model::price::day;
 use journeyman_core::ports::Sums;
 use journeyman_core::project::{
-    Answers, CODE_HOST_TOKEN, CheckMode, CiFiles, KeepUpToDate, Lfs, PermissionPolicy, Project, PullPolicy, Reviews,
-    SecretUse, Submodules,
+    Answers, CODE_HOST_TOKEN, CheckMode, CiFiles, KeepUpToDate, Lfs, PermissionPolicy, Project, PullPolicy,
+    ReviewRequests, Reviews, SecretUse, Submodules,
 };
 
 use super::findings::{self, Line};
@@ -159,6 +159,15 @@ impl SettingsPage<'_> {
             Reviews::Off => "off",
         };
         self.is_chosen("reviews", option, set)
+    }
+
+    fn review_requests(&self, option: &str) -> bool {
+        let set = match self.at.project.settings.comments.review_requests {
+            ReviewRequests::Write => "write",
+            ReviewRequests::Read => "read",
+            ReviewRequests::Off => "off",
+        };
+        self.is_chosen("reviewRequests", option, set)
     }
 
     fn mode(&self, option: &str) -> bool {

@@ -8,8 +8,8 @@ use journeyman_core::model::budget::Budgets;
 use journeyman_core::ports::ProjectStore;
 use journeyman_core::project::{
     Answers, CheckMode, CheckSettings, CheckoutSettings, CiFiles, CodeHostSettings, CommentSettings, CommitSettings,
-    KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, PullRequestSettings, Reviews,
-    SandboxSettings, SecretUse, Settings, Submodules, ToolKind,
+    KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, PullRequestSettings, ReviewRequests,
+    Reviews, SandboxSettings, SecretUse, Settings, Submodules, ToolKind,
 };
 use journeyman_core::pull::PullState;
 use journeyman_core::user::Role;
@@ -50,6 +50,7 @@ fn settings() -> Settings {
             settle_seconds: Some(5),
             issue_label: text("agent"),
             answers: Answers::Quiet,
+            review_requests: ReviewRequests::Read,
         },
         checks: CheckSettings {
             mode: CheckMode::Fix,
@@ -213,6 +214,7 @@ async fn comments_issues_and_checks_are_set_in_their_form() {
     for (name, value, text) in [
         ("mode", "repair", "checks.mode: &#34;repair&#34; is not off, report or fix"),
         ("reviews", "none", "comments.reviews: &#34;none&#34; is not all, mentioned or off"),
+        ("reviewRequests", "all", "comments.reviewRequests: &#34;all&#34; is not write, read or off"),
         ("settleSeconds", "soon", "settleSeconds: &#34;soon&#34; is not a whole number"),
         ("settleSeconds", "121", "comments.settleSeconds must be from 0 to 120"),
         ("attempts", "4294967296", "checks.attempts: must be at most 4294967295"),

@@ -163,6 +163,11 @@ pub(super) struct Review {
 }
 
 impl Review {
+    /// Returns the page.
+    pub(super) fn into_url(self) -> String {
+        self.html_url
+    }
+
     /// Returns the review; `None` for a draft, and for one that was dismissed.
     pub(super) fn into_review(self) -> Option<HostReview> {
         let is_submitted = !matches!(self.state.as_str(), "PENDING" | "DISMISSED");

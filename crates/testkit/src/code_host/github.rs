@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::state::{App, Check, Place, Pull, PullState, Repository, State, Status, Token, User};
+use super::state::{App, Check, LAST_LINE, Place, Pull, PullState, Repository, State, Status, Token, User};
 use super::{Call, Reply};
 
 fn error(status: u16, message: &str) -> Reply {
@@ -347,6 +347,36 @@ fn repository(state: &mut State, call: &Call, user: &User, token: &Token, path: 
                 }
             }
             page(listed)
+        }
+        (&Method::POST, ["pulls", number, "reviews"]) => {
+            let number: u64 = number.parse().unwrap_or_default();
+            // Without an event, the review would be a draft.
+            if call.body["event"] != "COMMENT" {
+                return error(422, "the reviews of the service are comments");
+            }
+            let mut lines = Vec::new();
+            for comment in call.body["comments"].as_array().into_iter().flatten() {
+                let (line, side) = (comment["line"].as_u64().unwrap_or_default(), comment["side"].as_str());
+                if !(1..=LAST_LINE).contains(&line) || !matches!(side, Some("LEFT" | "RIGHT")) {
+                    return error(422, "Unprocessable Entity: Line could not be resolved");
+                }
+                let text = |name: &str| comment[name].as_str().unwrap_or_default().to_owned();
+                lines.push((text("path"), line, text("body")));
+            }
+            let text = call.body["body"].as_str().unwrap_or_default();
+            let review = state.add_review(path, number, user.id, text, lines);
+            Reply::json(
+                200,
+                &json!({
+                    "id": review,
+                    "user": show_user(user),
+                    "body": text,
+                    "state": "COMMENTED",
+                    "html_url": format!("{url}/{path}/pull/{number}#pullrequestreview-{review}"),
+                    "submitted_at": "2026-01-01T00:00:00Z",
+                    "commit_id": call.body["commit_id"],
+                }),
+            )
         }
         (&Method::POST, ["pulls", number, "requested_reviewers"]) => {
             let number: u64 = number.parse().unwrap_or_default();

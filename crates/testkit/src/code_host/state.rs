@@ -221,6 +221,9 @@ pub struct Comment {
     pub reactions: Vec<String>,
 }
 
+/// The last line that the diff of each pull request has. Comments on later ones are refused.
+pub const LAST_LINE: u64 = 100;
+
 /// A submitted review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Review {
@@ -452,6 +455,25 @@ impl State {
         let id = self.id();
         let comment = Comment { id, place, author, body: body.to_owned(), reactions: Vec::new() };
         self.by_path(path).unwrap().comments.push(comment);
+        id
+    }
+
+    /// Adds a submitted review with comments on lines: the path, the line, and the text of each. Returns its ID.
+    pub fn add_review(
+        &mut self,
+        path: &str,
+        pull: u64,
+        author: u64,
+        body: &str,
+        lines: Vec<(String, u64, String)>,
+    ) -> u64 {
+        let id = self.id();
+        let comments = lines.into_iter().map(|(path, line, body)| {
+            let id = self.id();
+            ReviewComment { id, body, path, line, reactions: Vec::new() }
+        });
+        let review = Review { id, pull, author, body: body.to_owned(), comments: comments.collect() };
+        self.by_path(path).unwrap().reviews.push(review);
         id
     }
 

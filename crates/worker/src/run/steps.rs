@@ -34,6 +34,7 @@ use self::told::{left_out_event, not_done, nothing_published};
 use super::check_logs::CheckLogs;
 use super::port::{Collected, Machine, Steps};
 use super::publish::Publishing;
+use super::review;
 use super::setup::preparation::{Preparation, Prepared};
 use crate::claim::assignment::Assignment;
 use crate::claim::deadline;
@@ -212,7 +213,14 @@ impl Steps for HostSteps<'_> {
 
     async fn prepare(&self) -> Result<TurnBegun, RunError> {
         self.host.containment.check(self.job()).await?;
-        let begun = choose_branch(self.job(), &self.assignment.project, &self.mirror, &*self.forge).await?;
+        let (job, project) = (self.job(), &self.assignment.project);
+        let begun = match &job.options.review {
+            Some(reviewed) => {
+                let mirrors = self.host.mirrors.of(&project.id);
+                review::begin(job, reviewed, (&mirrors, &self.mirror), &*self.forge).await?
+            }
+            None => choose_branch(job, project, &self.mirror, &*self.forge).await?,
+        };
         let begun = TurnBegun { repository: self.repository.clone(), ..begun };
         self.check_creator(&begun).await?;
         self.keep_earlier(&begun).await?;
@@ -316,7 +324,11 @@ impl Steps for HostSteps<'_> {
         // An unchanged tree has nothing to leave out.
         let mut knows_left_out = true;
         let mut new = New { head: begun.head.clone(), commits: Vec::new(), refused: None, unfinished: None };
-        if tree.state.clean.as_ref() != Some(&scanned.fingerprint) {
+        let is_changed = tree.state.clean.as_ref() != Some(&scanned.fingerprint);
+        if job.options.review.is_some() {
+            // What a review changes is discarded.
+            tree.reusable = !is_changed;
+        } else if is_changed {
             let listing = match tree.listing.take() {
                 Some(listing) => listing,
                 None => self.sandbox.workspace.read_listing().await?,
@@ -521,8 +533,8 @@ impl HostSteps<'_> {
     /// none, if the message is about them already, or if they cannot be found out.
     async fn conflicts(&self, begun: &TurnBegun) -> Option<String> {
         let (base, commit) = self.upstream()?;
-        // A branch without work, or whose base has not moved, has none.
-        if begun.head == begun.base || *commit == begun.base {
+        // A branch without work, or whose base has not moved, has none. A review resolves none.
+        if self.job().options.review.is_some() || begun.head == begun.base || *commit == begun.base {
             return None;
         }
         let found = self.mirror.conflicts_between(commit, &begun.head).await;

@@ -19,13 +19,16 @@ use journeyman_core::position::{LineRange, Position};
 use journeyman_core::project::{DEFAULT_SETTLE_SECONDS, Project};
 use journeyman_core::pull::{DiffSide, HostPull, PullState};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
-use journeyman_testkit::{Call, MemoryHost, Seeds as _, Tap, Tapped};
+use journeyman_testkit::{Call, MemoryHost, OneDiff, Seeds as _, Tap, Tapped};
 use uuid::Uuid;
 
 use crate::app::given::{Fixture, Stored, fixture, operator, shop};
 
 /// The number of the pull request of the job.
 pub(crate) const PULL: u64 = 1;
+
+/// The changes of each job: line 2 of `list.txt`.
+const DIFF: &str = "diff --git a/list.txt b/list.txt\n--- a/list.txt\n+++ b/list.txt\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n";
 
 /// The time after which comments become a message.
 pub(crate) const SETTLE: Duration = Duration::from_secs(DEFAULT_SETTLE_SECONDS as u64);
@@ -76,7 +79,7 @@ impl Desk {
             store: Arc::clone(&fixture.store),
             clock: fixture.world.clone(),
             ids: fixture.world.clone(),
-            handler: Arc::new(HostEffects::new(fixture.cases.clone())),
+            handler: Arc::new(HostEffects::new(fixture.cases.clone(), Arc::new(OneDiff(DIFF.to_owned())))),
         };
         let request = JobRequest { prompt: "Add a greeting".to_owned(), ..JobRequest::default() };
         let accepted = fixture.cases.create_job(&operator(), &shop().id, request, None).await.unwrap();
@@ -157,6 +160,8 @@ impl Desk {
         };
         if claimed.job.id == self.job {
             self.publish(claimed.lease.token).await;
+        } else if claimed.job.options.review.is_some() {
+            self.review(&claimed.job, claimed.lease.token).await;
         } else {
             let outcome = Outcome::Failed { reason: Reason::new(ReasonCode::Internal, "x"), retry: None };
             let report = Report::Finished { outcome, usage: Usage::default() };
@@ -256,6 +261,30 @@ impl Desk {
             self.fixture.engine.report(self.job, token, report).await.unwrap();
         }
         sha
+    }
+
+    /// Ends the turn of a review, with a finding on line 2 and one elsewhere.
+    async fn review(&self, job: &Job, token: journeyman_core::job::Token) {
+        let begun = TurnBegun {
+            branch: job.branch_name().into(),
+            generation: 1,
+            base: sha(1),
+            head: sha(2),
+            pushed: None,
+            default_branch: None,
+            repository: None,
+        };
+        let answer = "One mistake.\n\n### list.txt:2\n\nNot sorted.\n\n### other.txt:1\n\nMissing.".to_owned();
+        let ended = Report::TurnEnded {
+            head: sha(2),
+            commits: Vec::new(),
+            artifacts: TurnArtifacts { answer: Some(answer), ..TurnArtifacts::default() },
+            ending: Ending::Done,
+        };
+        let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
+        for report in [Report::TurnBegun(begun), ended, Report::Finished { outcome, usage: Usage::default() }] {
+            self.fixture.engine.report(job.id, token, report).await.unwrap();
+        }
     }
 
     pub(crate) fn maria(&self) -> HostUser {

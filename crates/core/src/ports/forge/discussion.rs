@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use crate::hook::{HostComment, HostIssue, HostReview};
 use crate::position::{Position, Thread};
 
-use super::ForgeError;
+use super::{ForgeError, NewReview};
 
 /// A user of a code host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -177,6 +177,12 @@ pub trait Discussion: Send + Sync {
     async fn placed(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
         let _ = pull;
         Ok(comment)
+    }
+
+    /// Writes a review of a pull request, unless the service has written one with the same marker. Comments that the host
+    /// does not take stand in the text of the review. Returns the URL of the review, or of the comment with its text.
+    async fn write_review(&self, pull: u64, review: &NewReview) -> Result<String, ForgeError> {
+        self.comment(CommentPlace::Pull(pull), &review.marker, &review.whole_text()).await
     }
 
     /// Returns the threads that contain these comments on a pull request or an issue, each once. Threads that the host

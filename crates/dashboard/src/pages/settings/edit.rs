@@ -8,8 +8,8 @@ use journeyman_core::model::budget::Budgets;
 use journeyman_core::project::decide::Proposal;
 use journeyman_core::project::{
     Answers, CODE_HOST_TOKEN, CheckMode, CheckSettings, CheckoutSettings, CiFiles, DEFAULT_AGENT, DEFAULT_MODEL,
-    KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, Reviews, SecretChanges, SecretUse,
-    SecretValue, Submodules,
+    KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, ReviewRequests, Reviews, SecretChanges,
+    SecretUse, SecretValue, Submodules,
 };
 
 use crate::choices::{chosen_effort, chosen_model};
@@ -157,6 +157,12 @@ fn comments(fields: &Fields) -> Result<Edit, String> {
         "fix" => CheckMode::Fix,
         other => return Err(format!("checks.mode: {other:?} is not off, report or fix")),
     };
+    let review_requests = match fields.text("reviewRequests").as_str() {
+        "" | "write" => ReviewRequests::Write,
+        "read" => ReviewRequests::Read,
+        "off" => ReviewRequests::Off,
+        other => return Err(format!("comments.reviewRequests: {other:?} is not write, read or off")),
+    };
     let issue_label = if fields.is_set("issues") { fields.given("issueLabel") } else { Some(String::new()) };
     let mention = fields.given("mention").map(|name| name.trim_start_matches('@').to_owned());
     let mention = mention.filter(|name| !name.is_empty());
@@ -178,7 +184,7 @@ fn comments(fields: &Fields) -> Result<Edit, String> {
         comments.mention.clone_from(&mention);
         settings.limits.automatic_per_day = automatic_per_day;
         if !is_hosted {
-            comments.answers = answers;
+            (comments.answers, comments.review_requests) = (answers, review_requests);
             comments.issue_label.clone_from(&issue_label);
             settings.checks = checks.clone();
         }

@@ -15,8 +15,8 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::choices::{
-    Answers, CheckMode, CiFiles, CodeHostKind, Effort, KeepUpToDate, Lfs, Permissions, Pull, Reviews, SecretUse,
-    Submodules, ToolKind,
+    Answers, CheckMode, CiFiles, CodeHostKind, Effort, KeepUpToDate, Lfs, Permissions, Pull, ReviewRequests, Reviews,
+    SecretUse, Submodules, ToolKind,
 };
 
 /// The fields of a project that a client may set. A field that is left out keeps its value; at creation, it gets its
@@ -176,6 +176,8 @@ pub struct CommentChanges {
     pub issue_label: Option<String>,
     /// What people are told at the code host whose comments led to nothing; by default, `full`.
     pub answers: Option<Answers>,
+    /// The people who may ask for a review of a pull request; by default, `write`.
+    pub review_requests: Option<ReviewRequests>,
 }
 
 /// The treatment of the checks of pull requests.
@@ -358,6 +360,7 @@ impl ProjectChanges {
                 settle_seconds: comments.settle_seconds,
                 issue_label: comments.issue_label,
                 answers: comments.answers.unwrap_or_default().into(),
+                review_requests: comments.review_requests.unwrap_or_default().into(),
             },
             checks: CheckSettings {
                 mode: checks.mode.unwrap_or_default().into(),

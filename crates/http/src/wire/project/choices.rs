@@ -154,6 +154,22 @@ mirror! {
 }
 
 mirror! {
+    project::ReviewRequests;
+    /// The people who may ask for a review of a pull request.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ReviewRequests {
+        /// People who may push to the repository.
+        #[default]
+        Write,
+        /// People who may read the repository. For a public one, this is everyone.
+        Read,
+        /// No one: a mention that asks for a review is an ordinary task.
+        Off,
+    }
+}
+
+mirror! {
     project::Answers;
     /// What people are told at the code host whose comments led to nothing.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -11,7 +11,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::choices::{
-    Answers, CheckMode, CiFiles, CodeHostKind, KeepUpToDate, Lfs, Permissions, Pull, Reviews, Submodules, ToolKind,
+    Answers, CheckMode, CiFiles, CodeHostKind, KeepUpToDate, Lfs, Permissions, Pull, ReviewRequests, Reviews,
+    Submodules, ToolKind,
 };
 
 /// The code host of a project's repository.
@@ -144,12 +145,15 @@ pub struct Comments {
     pub issue_label: Option<String>,
     /// What people are told at the code host whose comments led to nothing.
     pub answers: Answers,
+    /// The people who may ask for a review of a pull request.
+    pub review_requests: ReviewRequests,
 }
 
 impl From<CommentSettings> for Comments {
     fn from(settings: CommentSettings) -> Self {
-        let CommentSettings { reviews, mention, settle_seconds, issue_label, answers } = settings;
-        Self { reviews: reviews.into(), mention, settle_seconds, issue_label, answers: answers.into() }
+        let CommentSettings { reviews, mention, settle_seconds, issue_label, answers, review_requests } = settings;
+        let (reviews, answers, review_requests) = (reviews.into(), answers.into(), review_requests.into());
+        Self { reviews, mention, settle_seconds, issue_label, answers, review_requests }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Tests of mentions on pull requests of people, on which no job works.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{PATH, World, opened_by_people, until, until_inbox};
+use super::{PATH, World, git, opened_by_people, until, until_inbox};
 use crate::program::given::Service;
 
 /// Returns the only job of the project.
@@ -54,4 +54,41 @@ fn a_mention_in_a_pull_request_of_a_fork_is_answered_with_the_reason() {
     let told = until("no answer", &service, || Some(world.answers()).filter(|told| !told.is_empty()));
     assert!(told[0].contains("in another repository"), "{told:?}");
     assert_eq!(service.get("/v2/agent/web/jobs")["jobs"], json!([]));
+}
+
+#[test]
+fn a_fork_is_reviewed_with_comments_on_lines_and_nothing_is_pushed() {
+    let world = World::new();
+    let service = world.start();
+    let settings = json!({ "setup": "touch ../set-up", "secrets": { "DEPLOY": "s3cr3t-value" } });
+    let (status, body) = service.call("PATCH", "/v2/projects/web", Some(settings));
+    assert_eq!(status, 200, "{body}");
+    let maria = world.user("maria", "write");
+    let (number, _) = opened_by_people(&world, maria);
+    // The branch is in a fork: this repository has the commit only in the ref of the pull request.
+    let git_dir = world.host.git_dir(PATH);
+    let head = git(&git_dir, &["rev-parse", "refs/heads/feature"]).trim().to_owned();
+    git(&git_dir, &["update-ref", &format!("refs/pull/{number}/head"), &head]);
+    git(&git_dir, &["update-ref", "-d", "refs/heads/feature"]);
+    world.host.state().by_path(PATH).unwrap().pulls[0].fork = Some(999);
+    let text = "@journeyman-bot review [[run cat hello.txt; env; ls ..; echo changed > hello.txt]]\n\
+                [[say One mistake.\n\n### hello.txt:1\n\nSay more.\n\n```suggestion\nHello there\n```\n]]";
+    let (comment, body) = world.comment(number, maria, text);
+    world.deliver_all(&service, "issue_comment", &[body]);
+    until_inbox(&service, &["job_created"]);
+    let job = only_job(&service);
+    let record = service.settled(&job);
+    assert_eq!((&record["status"], &record["prLink"]), (&json!("completed"), &Value::Null), "{record}");
+    let reviews = || world.host.state().by_path(PATH).unwrap().reviews.clone();
+    let review = until("no review", &service, || reviews().into_iter().next());
+    assert!(review.body.contains("One mistake.") && review.body.contains(&head[..12]), "{review:?}");
+    let line = &review.comments[0];
+    assert_eq!((line.path.as_str(), line.line), ("hello.txt", 1), "{review:?}");
+    assert!(line.body.contains("Say more.\n\n```suggestion\nHello there\n```"), "{review:?}");
+    until("no reaction", &service, || (world.reactions(comment) == ["eyes", "rocket"]).then_some(()));
+    let events = service.events(&job).to_string();
+    assert!(!events.contains("s3cr3t-value") && !events.contains("DEPLOY=") && !events.contains("set-up"), "{events}");
+    let refs = git(&git_dir, &["for-each-ref", "--format=%(refname)"]);
+    assert_eq!(refs.lines().collect::<Vec<_>>(), ["refs/heads/main", &format!("refs/pull/{number}/head")]);
+    assert_eq!(world.host.state().by_path(PATH).unwrap().statuses.len(), 0);
 }

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{Sender, TIME, bad_filter, conditions, error, id_of, invalid, page, show_user, show_user_of, uuid};
-use crate::code_host::state::{Comment, Place, Pull, PullState, Repository, ReviewComment, State, User};
+use crate::code_host::state::{Comment, LAST_LINE, Place, Pull, PullState, Repository, ReviewComment, State, User};
 use crate::code_host::{Call, Reply};
 
 /// Returns a pull request. Lists lack the reviewers.
@@ -180,6 +180,17 @@ pub(super) fn comments(state: &mut State, call: &Call, sender: &Sender, found: &
         let body = call.body.pointer("/content/raw").and_then(Value::as_str).unwrap_or_default().to_owned();
         if body.is_empty() {
             return required("content");
+        }
+        let inline = &call.body["inline"];
+        if inline.is_object() {
+            let line = inline["to"].as_u64().or_else(|| inline["from"].as_u64()).unwrap_or_default();
+            let path = inline["path"].as_str().unwrap_or_default().to_owned();
+            if path.is_empty() || !(1..=LAST_LINE).contains(&line) {
+                return error(400, "The line is not in the diff.");
+            }
+            state.add_review(&found.path, pull.number, sender.user.id, "", vec![(path, line, body.clone())]);
+            let id = state.by_path(&found.path).unwrap().reviews.last().unwrap().comments[0].id;
+            return Reply::json(201, &show(state, id, sender.user.id, &body));
         }
         let id = state.add_comment(&found.path, Place::Pull(pull.number), sender.user.id, &body);
         return Reply::json(201, &show(state, id, sender.user.id, &body));

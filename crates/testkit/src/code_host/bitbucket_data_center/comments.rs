@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{EMOTICONS, Request, TEXT_CHARS, error, invalid, page, show_user, text, unknown};
 use crate::code_host::Reply;
-use crate::code_host::state::{Comment, CommentReply, Place, Pull, Repository, State};
+use crate::code_host::state::{Comment, CommentReply, LAST_LINE, Place, Pull, Repository, State};
 
 pub(super) fn show_comment(state: &State, repository: &Repository, id: u64, author: u64, body: &str) -> Value {
     json!({
@@ -68,6 +68,22 @@ pub(super) fn comment(state: &mut State, request: &Request<'_>, pull: &Pull) -> 
     let body = text(call, "text");
     if body.trim().is_empty() || body.chars().count() > TEXT_CHARS {
         return invalid("text", "The comment must have 1 to 32768 characters.");
+    }
+    let anchor = &call.body["anchor"];
+    if anchor.is_object() {
+        let line = anchor["line"].as_u64().unwrap_or_default();
+        let is_known = matches!(
+            (anchor["lineType"].as_str(), anchor["fileType"].as_str()),
+            (Some("ADDED" | "CONTEXT"), Some("TO")) | (Some("REMOVED" | "CONTEXT"), Some("FROM"))
+        );
+        if !is_known || !(1..=LAST_LINE).contains(&line) {
+            // The status and the name of the exception are unconfirmed.
+            return error(400, "validation.ArgumentValidationException", "The line is not in the diff.");
+        }
+        let path = anchor["path"].as_str().unwrap_or_default().to_owned();
+        state.add_review(&repository.path, pull.number, user.id, "", vec![(path, line, body.clone())]);
+        let id = state.by_path(&repository.path).unwrap().reviews.last().unwrap().comments[0].id;
+        return Reply::json(201, &show_comment(state, repository, id, user.id, &body));
     }
     let id = state.add_comment(&repository.path, Place::Pull(pull.number), user.id, &body);
     Reply::json(201, &show_comment(state, repository, id, user.id, &body))

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{At, can_push, error, show_user};
 use crate::code_host::Reply;
-use crate::code_host::state::{Pull, PullState, Repository, Review};
+use crate::code_host::state::{LAST_LINE, Pull, PullState, Repository, Review};
 
 impl At<'_> {
     pub(super) fn pulls(&mut self, below: &[&str]) -> Reply {
@@ -20,6 +20,7 @@ impl At<'_> {
             (&Method::GET, []) => Reply::json(200, &self.show(&pull)),
             (&Method::PATCH, []) => self.change_pull(pull),
             (&Method::POST, ["requested_reviewers"]) => self.request_reviews(pull),
+            (&Method::POST, ["reviews"]) => self.submit_review(number),
             (&Method::GET, ["reviews", review, rest @ ..]) => self.review(number, review, rest),
             _ => self.missing(),
         }
@@ -181,6 +182,29 @@ impl At<'_> {
         pull.reviewers.extend(wanted);
         self.replace(&pull);
         Reply::json(201, &json!(reviews))
+    }
+
+    /// Submits a review. Comments on lines that the diff does not have are refused.
+    fn submit_review(&mut self, pull: u64) -> Reply {
+        let body = self.request.call.body.clone();
+        if body["event"] != "COMMENT" {
+            return error(422, "the reviews of the service are comments");
+        }
+        let mut lines = Vec::new();
+        for comment in body["comments"].as_array().into_iter().flatten() {
+            let number = |name: &str| comment[name].as_u64().unwrap_or_default();
+            let line = number("new_position").max(number("old_position"));
+            if !(1..=LAST_LINE).contains(&line) {
+                return error(422, "the line is not in the diff");
+            }
+            let text = |name: &str| comment[name].as_str().unwrap_or_default().to_owned();
+            lines.push((text("path"), line, text("body")));
+        }
+        let (path, by) = (self.found.path.clone(), self.request.user.id);
+        let text = body["body"].as_str().unwrap_or_default();
+        let id = self.request.state.add_review(&path, pull, by, text, lines);
+        self.found = self.request.state.by_path(&path).unwrap().clone();
+        self.review(pull, &id.to_string(), &[])
     }
 
     pub(super) fn review(&self, pull: u64, review: &str, below: &[&str]) -> Reply {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{EMOJI, FIRST_SYSTEM_NOTE, Request, error, invalid, message, no_record, page, show_user};
 use crate::code_host::Reply;
-use crate::code_host::state::{Issue, Place, State};
+use crate::code_host::state::{Issue, LAST_LINE, Place, State};
 
 impl Request<'_> {
     pub(super) fn issue(&self, state: &mut State, issue: &Issue, rest: &[&str]) -> Reply {
@@ -46,6 +46,24 @@ impl Request<'_> {
             (&Method::GET, ["discussions", id]) => {
                 let found = self.discussions(place).into_iter().find(|discussion| discussion["id"] == *id);
                 found.map_or_else(|| error(404, "404 Discussion Not Found"), |found| Reply::json(200, &found))
+            }
+            (&Method::POST, ["discussions"]) => {
+                let Place::Pull(number) = place else { return error(404, "404 Not Found") };
+                let (body, position) = (&self.call.body["body"], &self.call.body["position"]);
+                let refs = ["base_sha", "start_sha", "head_sha", "old_path", "new_path"];
+                let is_complete =
+                    refs.iter().all(|name| position[*name].is_string()) && position["position_type"] == "text";
+                let line = position["new_line"].as_u64().or_else(|| position["old_line"].as_u64()).unwrap_or_default();
+                if !is_complete || !(1..=LAST_LINE).contains(&line) {
+                    return message(
+                        400,
+                        "400 Bad request - Note {:line_code=>[\"can't be blank\", \"must be a valid line code\"]}",
+                    );
+                }
+                let path = position["new_path"].as_str().unwrap_or_default().to_owned();
+                let text = body.as_str().unwrap_or_default().to_owned();
+                let id = state.add_review(&self.found.path, number, self.user.id, "", vec![(path, line, text)]);
+                Reply::json(201, &json!({"id": format!("discussion-{id}"), "individual_note": false, "notes": []}))
             }
             (&Method::POST, ["notes"]) => {
                 let Some(text) = self.call.body["body"].as_str() else { return error(400, "body is missing") };

@@ -28,6 +28,11 @@ impl Request<'_> {
             "work_in_progress": pull.draft,
             "source_branch": pull.head,
             "target_branch": pull.base,
+            "diff_refs": {
+                "base_sha": self.found.branches.get(&pull.base),
+                "start_sha": self.found.branches.get(&pull.base),
+                "head_sha": sha,
+            },
             "sha": Some(sha).filter(|sha| !sha.is_empty()),
             "web_url": format!("{}/-/merge_requests/{}", self.web_url(), pull.number),
             "author": self.users.iter().find(|user| user.id == pull.author).map(|user| show_user(&self.url, user)),

@@ -1,10 +1,11 @@
 //! Parsing of paths in a diff: they have the prefix `a/` or `b/`, and are quoted like a C string if they contain
 //! control characters, quotes, backslashes or bytes beyond ASCII.
 
-use journeyman_core::left_out::path_text;
+use crate::left_out::path_text;
 
 /// Parses `a/path b/path` with two equal paths. If they differ, git repeats them in other lines of the header.
-pub(super) fn of_both(paths: &str) -> String {
+#[must_use]
+pub fn of_both(paths: &str) -> String {
     // The text is not split at a space, because paths can contain spaces. Equal paths take one half each.
     let half = paths.len() / 2;
     let (Some(old), Some(new)) = (paths.get(..half), paths.get(half + 1..)) else { return paths.to_owned() };
@@ -13,7 +14,8 @@ pub(super) fn of_both(paths: &str) -> String {
 }
 
 /// Parses the path in a line `--- a/path` or `+++ b/path`; returns `None` if there is no file on that side.
-pub(super) fn of_one(path: &str, prefix: &str) -> Option<String> {
+#[must_use]
+pub fn of_one(path: &str, prefix: &str) -> Option<String> {
     // git appends a tab if there is a space in the path.
     let path = path.strip_suffix('\t').unwrap_or(path);
     if path == "/dev/null" { None } else { Some(without(unquoted(path), prefix)) }
@@ -21,7 +23,8 @@ pub(super) fn of_one(path: &str, prefix: &str) -> Option<String> {
 
 /// Removes the quotes of a path, if it has any, and decodes its escapes. Bytes that are not UTF-8 are shown as
 /// `\xNN`.
-pub(super) fn unquoted(path: &str) -> String {
+#[must_use]
+pub fn unquoted(path: &str) -> String {
     let Some(inner) = path.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return path.to_owned() };
     let mut bytes = Vec::with_capacity(inner.len());
     let mut rest = inner.bytes();

@@ -1,0 +1,120 @@
+//! Tests of reviews that people ask for on pull requests.
+
+use journeyman_core::code_host::HostKind;
+use journeyman_core::hook::{CommentAction, HookContent, HostComment};
+use journeyman_core::ports::{DiffLine, Permission, Reaction};
+use journeyman_core::project::ReviewRequests;
+use journeyman_core::pull::{HostPull, PullState};
+
+use super::given::{Desk, comment, pull};
+
+/// The number of a pull request of a person, whose branch is in a fork.
+const OTHER: u64 = 9;
+
+fn of_fork() -> HostPull {
+    HostPull {
+        number: OTHER,
+        url: format!("https://host.example/acme/shop/pull/{OTHER}"),
+        title: "Sort the list".to_owned(),
+        body: "It is sorted now.".to_owned(),
+        head: "sort".to_owned(),
+        is_from_fork: true,
+        ..pull(PullState::Open)
+    }
+}
+
+fn on_other(comment: HostComment) -> HookContent {
+    HookContent::Comment { number: OTHER, action: CommentAction::Created, comment }
+}
+
+#[tokio::test]
+async fn a_review_of_a_pull_request_of_a_fork_is_written_once_and_approves_nothing() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        desk.host.put_pull(of_fork());
+        let request = on_other(comment("1", &maria, "@journeyman review the order, please"));
+        desk.deliver(request.clone()).await;
+        desk.deliver(request).await;
+        desk.settle().await;
+        let mut outcomes = desk.outcomes().await;
+        outcomes.sort_unstable();
+        assert_eq!(outcomes, ["duplicate", "job_created"], "{name}");
+        let job = desk.jobs().await.into_iter().find(|job| job.id != desk.job).unwrap();
+        assert_eq!((job.title.as_str(), job.pull.is_none()), ("Review #9: Sort the list", true), "{name}");
+        let prompt = desk.fixture.store.messages(job.id).await.unwrap().remove(0).prompt;
+        assert!(
+            prompt.contains("review the order, please") && prompt.contains("It is sorted now."),
+            "{name}: {prompt}"
+        );
+        while desk.work().await {}
+        desk.settle().await;
+        let reviews = desk.host.written_reviews();
+        let [(OTHER, review)] = reviews.as_slice() else { unreachable!("{name}: {reviews:?}") };
+        assert_eq!(review.commit.as_str(), format!("{:040x}", 2), "{name}");
+        let line = DiffLine { old: None, new: Some(2) };
+        let on_lines: Vec<_> =
+            review.comments.iter().map(|one| (one.path.as_str(), one.last, one.body.as_str())).collect();
+        assert_eq!(on_lines, [("list.txt", line, "Not sorted.")], "{name}");
+        assert!(
+            review.text.starts_with("One mistake.\n\n**`other.txt`, line 1**\n\nMissing."),
+            "{name}: {}",
+            review.text
+        );
+        assert_eq!(desk.host.reactions("1"), [Reaction::Seen, Reaction::Done], "{name}");
+        assert!(desk.host.written().iter().all(|written| !written.text.contains("Done")), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_project_says_who_may_ask_for_a_review() {
+    for (setting, expected) in [
+        (ReviewRequests::Write, ["job_created", "not_permitted", "not_permitted"]),
+        (ReviewRequests::Read, ["job_created", "job_created", "not_permitted"]),
+        // It is a task, and no job can push to the fork.
+        (ReviewRequests::Off, ["no_job", "not_permitted", "not_permitted"]),
+    ] {
+        for desk in Desk::all_with(|project| project.settings.comments.review_requests = setting).await {
+            let name = desk.name();
+            desk.host.put_pull(of_fork());
+            let eve = desk.host.user("eve", Permission::Read);
+            let mallory = desk.host.user("mallory", Permission::None);
+            for (id, author) in [("1", &desk.maria()), ("2", &eve), ("3", &mallory)] {
+                desk.deliver(on_other(comment(id, author, "@journeyman review"))).await;
+            }
+            desk.settle().await;
+            assert_eq!(desk.outcomes().await, expected, "{name} {setting:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_may_ask_for_nothing_else() {
+    for desk in Desk::all_with(|project| project.settings.comments.review_requests = ReviewRequests::Read).await {
+        let name = desk.name();
+        desk.host.put_pull(HostPull { is_from_fork: false, ..of_fork() });
+        let eve = desk.host.user("eve", Permission::Read);
+        desk.deliver(on_other(comment("1", &eve, "@journeyman fix it"))).await;
+        desk.deliver(on_other(comment("2", &eve, "Please @journeyman fix it and review"))).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["not_permitted"; 2], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_reviewed_is_answered_with_the_reason() {
+    for (pull, kind, reason) in [
+        (of_fork(), HostKind::Bitbucket, "the code host has no ref for its commits"),
+        (HostPull { state: PullState::Merged, ..of_fork() }, HostKind::Github, "so there is nothing to review"),
+    ] {
+        for desk in Desk::all().await {
+            let name = desk.name();
+            desk.host.be(kind);
+            desk.host.put_pull(pull.clone());
+            desk.deliver(on_other(comment("1", &desk.maria(), "@journeyman review"))).await;
+            desk.settle().await;
+            assert_eq!((desk.outcomes().await, desk.jobs().await.len()), (vec!["no_job".to_owned()], 1), "{name}");
+            let told = desk.host.written().remove(0).text;
+            assert!(told.contains(reason), "{name}: {told}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Comments on lines of a pull request.
+
+use http::Method;
+use journeyman_core::ids::Sha;
+use journeyman_core::ports::{ForgeError, HostRepository, ReviewComment};
+use serde_json::{Value, json};
+
+use super::wire;
+use super::{Bitbucket, at};
+
+/// Writes a comment on lines of the diff. Bitbucket shows it at the newest commit.
+pub(super) async fn add(
+    bitbucket: &Bitbucket,
+    repository: &HostRepository,
+    pull: u64,
+    (_, comment): (&Sha, &ReviewComment),
+    text: &str,
+) -> Result<(), ForgeError> {
+    let path = at(repository, &format!("/pullrequests/{pull}/comments"));
+    let body = json!({"content": {"raw": wire::hidden(text)}, "inline": inline(comment)});
+    bitbucket.call(Method::POST, &path, Some(&body)).await?.ok().map(drop)
+}
+
+/// Returns the lines: `to` is numbered in the new version, and `from` in the old one, for removed lines.
+fn inline(comment: &ReviewComment) -> Value {
+    let mut inline = json!({"path": comment.path});
+    match (comment.last.new, comment.last.old) {
+        (Some(new), _) => inline["to"] = new.into(),
+        (None, old) => inline["from"] = old.into(),
+    }
+    if let Some(first) = comment.first {
+        match (first.new, first.old) {
+            (Some(new), _) => inline["start_to"] = new.into(),
+            (None, old) => inline["start_from"] = old.into(),
+        }
+    }
+    inline
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_core::ports::DiffLine;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_numbered_in_the_version_that_has_them() {
+        let line = |old, new| DiffLine { old, new };
+        for (first, last, expected) in [
+            (None, line(Some(3), Some(4)), json!({"path": "a", "to": 4})),
+            (None, line(Some(3), None), json!({"path": "a", "from": 3})),
+            (Some(line(None, Some(2))), line(None, Some(4)), json!({"path": "a", "to": 4, "start_to": 2})),
+            (Some(line(Some(2), None)), line(Some(3), None), json!({"path": "a", "from": 3, "start_from": 2})),
+        ] {
+            let (path, old_path, body) = ("a".to_owned(), "a".to_owned(), String::new());
+            assert_eq!(inline(&ReviewComment { path, old_path, first, last, body }), expected);
+        }
+    }
+}
