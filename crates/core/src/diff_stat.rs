@@ -11,6 +11,9 @@ pub const MAX_SUBJECT_CHARS: usize = 120;
 /// The maximum number of commits of a message whose sizes are stored.
 pub const MAX_COMMITS: usize = 100;
 
+/// The maximum number of stored paths of the commits of a message.
+pub const MAX_PATHS: usize = 200;
+
 /// The size of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DiffStat {
@@ -40,6 +43,10 @@ pub struct CommitDiff {
     pub subject: String,
     /// The size. That of a merge is what it has beyond an automatic merge.
     pub stat: DiffStat,
+    /// The paths of the changed files; empty if they are not known. All commits of a message have at most
+    /// [`MAX_PATHS`] together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
 }
 
 /// The change of a message.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use journeyman_core::diff_stat::{CommitDiff, DiffStat, MAX_COMMITS, MessageDiff, TurnDiff, subject};
+use journeyman_core::diff_stat::{CommitDiff, DiffStat, MAX_COMMITS, MAX_PATHS, MessageDiff, TurnDiff, subject};
 use journeyman_core::ids::Sha;
 use journeyman_core::left_out::{LeftOut, path_text};
 use journeyman_git::GitError;
@@ -99,8 +99,13 @@ impl Mirror {
         let output = self.git.at(&self.path, arguments).timeout(TIMEOUT).run().await?;
         let mut has_merge = false;
         let mut commits = Vec::new();
+        let mut left = MAX_PATHS;
         for Logged { mut commit, is_merge } in parse(&path_text(&output.stdout)) {
             has_merge |= is_merge;
+            match left.checked_sub(commit.paths.len()) {
+                Some(rest) => left = rest,
+                None => commit.paths.clear(),
+            }
             if is_merge {
                 commit.stat = self.resolution(&commit.sha).await;
             }
@@ -137,7 +142,7 @@ fn parse(output: &str) -> impl Iterator<Item = Logged> {
         let (text, files) = rest.split_once('\n').unwrap_or((rest, ""));
         let mut hashes = hashes.split(' ');
         let sha = hashes.next()?.parse().ok()?;
-        let commit = CommitDiff { sha, subject: subject(text), stat: count(files) };
+        let commit = CommitDiff { sha, subject: subject(text), stat: count(files), paths: paths(files) };
         Some(Logged { commit, is_merge: hashes.count() > 1 })
     })
 }
@@ -166,6 +171,25 @@ fn count(output: &str) -> DiffStat {
     stat
 }
 
+/// Returns the paths in the output of `git diff --numstat`, for a renamed file the old and the new one. Paths that git
+/// quotes are left out.
+fn paths(output: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    for path in output.lines().filter_map(|line| line.splitn(3, '\t').nth(2)).filter(|path| !path.starts_with('"')) {
+        let renamed = path.split_once(" => ").map(|(before, after)| {
+            let (start, old) = before.split_once('{').unwrap_or(("", before));
+            let (new, end) = after.split_once('}').unwrap_or((after, ""));
+            // An empty part leaves two slashes.
+            [old, new].map(|part| format!("{start}{part}{end}").replace("//", "/"))
+        });
+        match renamed {
+            Some(both) => paths.extend(both),
+            None => paths.push(path.to_owned()),
+        }
+    }
+    paths
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,6 +200,11 @@ mod tests {
         let output = "1\t2\tsrc/{a => b}.rs\n-\t-\timage.png\n\n7\t0\t\"odd\\tname\"\n";
         assert_eq!(count(output), DiffStat { additions: 8, deletions: 2, files: 3 });
         assert_eq!(count(""), DiffStat::default());
+        assert_eq!(paths(output), ["src/a.rs", "src/b.rs", "image.png"]);
+        assert_eq!(
+            paths("1\t0\ta.rs => b.rs\n1\t0\tsrc/{ => sub}/c.rs\n"),
+            ["a.rs", "b.rs", "src/c.rs", "src/sub/c.rs"]
+        );
     }
 
     #[tokio::test]
@@ -195,6 +224,7 @@ mod tests {
         );
         let commits: Vec<_> = diff.message.commits.iter().map(|commit| (&commit.sha, commit.stat)).collect();
         assert_eq!(commits, [(&first, stat(3, 1, 2)), (&second, stat(1, 1, 2))]);
+        assert_eq!(diff.message.commits[0].paths, ["a", "b"]);
         assert_eq!(diff.message.commits[0].subject, "Change");
         let follow_up = turn_diff(&mirror, between(&first, &second), Vec::new()).await.unwrap();
         assert_eq!((follow_up.branch, follow_up.message.stat), (stat(3, 1, 1), stat(1, 1, 2)));

@@ -407,7 +407,7 @@ fn a_waiting_message_can_be_retried_now_or_canceled() {
 fn the_sizes_of_changes_are_recorded_with_the_end_of_the_turn() {
     let counted = |additions, commit: char| {
         let stat = DiffStat { additions, deletions: 1, files: 2 };
-        let commits = vec![CommitDiff { sha: sha(commit), subject: "Fix it".into(), stat }];
+        let commits = vec![CommitDiff { sha: sha(commit), subject: "Fix it".into(), stat, paths: Vec::new() }];
         let branch = DiffStat { additions: 100, ..stat };
         TurnDiff { branch, message: MessageDiff { stat, commits, ..MessageDiff::default() } }
     };

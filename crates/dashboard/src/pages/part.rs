@@ -127,7 +127,7 @@ mod tests {
 
     /// Returns three turns. The first has a stored size, the second has no commits, and an older version ran the third.
     fn job() -> Vec<Turn> {
-        let commit = CommitDiff { sha: sha("a"), subject: String::new(), stat: stat(3) };
+        let commit = CommitDiff { sha: sha("a"), subject: String::new(), stat: stat(3), paths: Vec::new() };
         let diff = Some(MessageDiff { stat: stat(2), commits: vec![commit], ..MessageDiff::default() });
         let without_size = |commits: Vec<Sha>| Turn { commits, diff: None };
         vec![Turn { commits: vec![sha("a")], diff }, Turn::default(), without_size(vec![sha("b"), sha("c")])]

@@ -226,7 +226,7 @@ pub(super) async fn complete(fixture: &Fixture, id: JobId, seconds: u64, entries
     };
     fixture.world.advance(Duration::from_secs(seconds));
     let stat = DiffStat { additions: 1145, deletions: 18, files: 6 };
-    let commit = CommitDiff { sha: sha('b'), subject: "Add a <layer>".to_owned(), stat };
+    let commit = CommitDiff { sha: sha('b'), subject: "Add a <layer>".to_owned(), stat, paths: Vec::new() };
     let message = MessageDiff { stat, commits: vec![commit], ..MessageDiff::default() };
     let artifacts = TurnArtifacts {
         answer: Some("I **did** it.".to_owned()),

@@ -57,7 +57,12 @@ pub(crate) fn size() -> DiffStat {
 }
 
 fn message_diff() -> MessageDiff {
-    let commit = CommitDiff { sha: sha('b'), subject: "Fix “it” — \\ \"quoted\"".to_owned(), stat: size() };
+    let commit = CommitDiff {
+        sha: sha('b'),
+        subject: "Fix “it” — \\ \"quoted\"".to_owned(),
+        stat: size(),
+        paths: vec!["src/a.rs".to_owned()],
+    };
     MessageDiff { stat: size(), commits: vec![commit], ..MessageDiff::default() }
 }
 
