@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::event::{LogEntry, TranscriptKind};
 use crate::ids::{JobId, RunId};
 use crate::job::label::Attribute;
+use crate::markdown::cut;
 use crate::time::Timestamp;
 
 /// The number of entries at the end of a log among which the current tool call of a job is looked for, so that the cost
@@ -45,13 +46,19 @@ impl JobSummary {
 }
 
 /// The progress of an agent's plan.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanProgress {
     /// The number of completed steps.
     pub done: u64,
     /// The number of steps.
     pub total: u64,
+    /// The text of the step that the agent works on: the first one in progress, otherwise the first one that is not
+    /// completed. At most [`STEP_CHARS`] characters.
+    pub current: Option<String>,
 }
+
+/// The maximum length of the text of a step of a plan, in characters.
+pub const STEP_CHARS: usize = 120;
 
 impl PlanProgress {
     /// Reads the data of the log entry of a plan; `None` if the plan has no steps.
@@ -60,7 +67,10 @@ impl PlanProgress {
         let steps = data["entries"].as_array().filter(|steps| !steps.is_empty())?;
         let done = steps.iter().filter(|step| step["status"] == "completed").count();
         let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        Some(Self { done: number(done), total: number(steps.len()) })
+        let with = |status: &str| steps.iter().find(|step| step["status"] == status);
+        let current = with("in_progress").or_else(|| steps.iter().find(|step| step["status"] != "completed"));
+        let text = current.and_then(|step| step["content"].as_str()).map(|text| cut(text.trim(), STEP_CHARS));
+        Some(Self { done: number(done), total: number(steps.len()), current: text.filter(|text| !text.is_empty()) })
     }
 }
 
@@ -160,7 +170,7 @@ mod tests {
     #[test]
     fn the_progress_of_a_plan_counts_its_completed_steps() {
         let plan = json!({"entries": [{"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}]});
-        assert_eq!(PlanProgress::of(&plan), Some(PlanProgress { done: 1, total: 2 }));
+        assert_eq!(PlanProgress::of(&plan), Some(PlanProgress { done: 1, total: 2, current: Some("b".to_owned()) }));
         for other in [json!({}), json!({"entries": []}), json!({"entries": "x"}), json!(7)] {
             assert_eq!(PlanProgress::of(&other), None, "{other}");
         }

@@ -343,7 +343,7 @@ async fn a_summary_has_the_sums_and_the_progress_of_a_job() {
             messages: 2,
             running_since: Some(started),
             cost_micros: 610_000,
-            plan: Some(PlanProgress { done: 1, total: 3 }),
+            plan: Some(PlanProgress { done: 1, total: 3, current: Some("x".to_owned()) }),
             step: Some("cargo test".to_owned()),
             ..before(true)
         };

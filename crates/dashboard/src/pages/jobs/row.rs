@@ -106,7 +106,7 @@ impl JobRow {
             messages: words::counted(usize::try_from(summary.messages).unwrap_or(usize::MAX), "message"),
             took: took(summary),
             note: note(job, summary),
-            plan: summary.plan.map(|plan| (plan.done, plan.total)),
+            plan: summary.plan.as_ref().map(|plan| (plan.done, plan.total)),
             size: Size::of(job.diff).filter(Size::has_lines),
             pull: Pill::of_job(at, job),
             cost: (summary.cost_micros > 0).then(|| words::money(summary.cost_micros)),
