@@ -33,8 +33,8 @@ pub use effects::{EffectError, EffectHandler};
 pub use forge::{
     Changes, Check, CheckState, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential,
     DiffLine, Discussion, Forge, ForgeError, Forges, HostRepository, HostThread, HostUser, ImportFailed, InThread,
-    LineComment, NewReview, Permission, Reach, ReachedServers, Reaction, Remote, ReviewComment, StatusState,
-    ThreadComment,
+    LineComment, NewReply, NewReview, Permission, Reach, ReachedServers, Reaction, Remote, Replied, ReviewComment,
+    StatusState, ThreadComment,
 };
 pub use gateway::{
     EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelFailure, ModelLog, ModelMeter, ModelProxy,

@@ -26,7 +26,7 @@ use serde_json::json;
 use self::wire::{PullRequest, User};
 use crate::hosted::{Account, Api, STATUS, Written};
 use crate::http::{Http, encoded};
-use crate::json::sha;
+use crate::json::{number_of_comment, sha};
 
 /// The user name for git with an API token. The email address does not work.
 const GIT_USER_OF_API_TOKEN: &str = "x-bitbucket-api-token-auth";
@@ -213,6 +213,50 @@ impl Api for Bitbucket {
         let body = json!({"content": {"raw": wire::hidden(text)}});
         let written: wire::Comment = self.call(Method::POST, &path, Some(&body)).await?.ok()?.json()?;
         Ok(written.into_url())
+    }
+
+    async fn update_comment(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        comment: &str,
+        text: &str,
+    ) -> Result<(), ForgeError> {
+        let path = at(repository, &format!("/pullrequests/{}/comments/{}", pull_of(place)?, encoded(comment)));
+        let body = json!({"content": {"raw": wire::hidden(text)}});
+        self.call(Method::PUT, &path, Some(&body)).await?.ok().map(drop)
+    }
+
+    async fn add_reply(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        (_, to): (&HostThread, &InThread),
+        text: &str,
+    ) -> Result<String, ForgeError> {
+        let path = at(repository, &format!("/pullrequests/{}/comments", pull_of(place)?));
+        let parent = number_of_comment(&to.id)?;
+        let body = json!({"content": {"raw": wire::hidden(text)}, "parent": {"id": parent}});
+        let written: wire::Comment = self.call(Method::POST, &path, Some(&body)).await?.ok()?.json()?;
+        Ok(written.into_url())
+    }
+
+    async fn resolve(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        threads: &[HostThread],
+    ) -> Result<(), ForgeError> {
+        let pull = pull_of(place)?;
+        for thread in threads {
+            let path = at(repository, &format!("/pullrequests/{pull}/comments/{}/resolve", encoded(&thread.id)));
+            let answer = self.call(Method::POST, &path, None).await?;
+            // Someone has resolved it meanwhile.
+            if answer.status != StatusCode::CONFLICT {
+                answer.ok()?;
+            }
+        }
+        Ok(())
     }
 
     async fn react(

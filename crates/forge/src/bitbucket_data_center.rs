@@ -9,6 +9,7 @@ pub(crate) mod hooks;
 mod position;
 mod requests;
 mod review;
+mod threads;
 mod wire;
 
 use std::collections::HashSet;
@@ -33,6 +34,7 @@ use self::wire::{
 };
 use crate::hosted::{Account, Api, STATUS, Written};
 use crate::http::{Http, encoded};
+use crate::json::number_of_comment;
 
 /// The address of the main part of the interface.
 const API: &str = "/api/latest";
@@ -274,6 +276,7 @@ impl Api for BitbucketDataCenter {
         let written = comments.filter(|comment| known.insert(comment.id.0.clone())).map(|comment| Written {
             url: self.comment_page(&location, number, &comment),
             body: with_visible_comments(&comment.text),
+            id: comment.id.0,
             author: comment.author.id.0,
         });
         Ok(written.collect())
@@ -291,6 +294,45 @@ impl Api for BitbucketDataCenter {
         let answer = self.call(Method::POST, &path, Some(&body)).await?;
         let written: Comment = self.changed(&location, answer).await?.json()?;
         Ok(self.comment_page(&location, number, &written))
+    }
+
+    async fn update_comment(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        comment: &str,
+        text: &str,
+    ) -> Result<(), ForgeError> {
+        let change = ("text", json!(with_hidden_comments(&fitting(text))));
+        threads::change(self, &Location::current(repository)?, number_of(place)?, comment, change).await
+    }
+
+    async fn add_reply(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        (_, to): (&HostThread, &InThread),
+        text: &str,
+    ) -> Result<String, ForgeError> {
+        let (location, number) = (Location::current(repository)?, number_of(place)?);
+        let parent = number_of_comment(&to.id)?;
+        let body = json!({"text": with_hidden_comments(&fitting(text)), "parent": {"id": parent}});
+        let answer = self.call(Method::POST, &format!("{}/{number}/comments", location.pulls()), Some(&body)).await?;
+        let written: Comment = self.changed(&location, answer).await?.json()?;
+        Ok(self.comment_page(&location, number, &written))
+    }
+
+    async fn resolve(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        threads: &[HostThread],
+    ) -> Result<(), ForgeError> {
+        let (location, number) = (Location::current(repository)?, number_of(place)?);
+        for thread in threads {
+            threads::change(self, &location, number, &thread.id, ("threadResolved", json!(true))).await?;
+        }
+        Ok(())
     }
 
     async fn react(

@@ -230,7 +230,7 @@ pub(crate) fn client_of(host: &CodeHost, outbound: &Outbound, clock: Arc<dyn Clo
         HostKind::Github => github::HEADERS.to_vec(),
         _ => Vec::new(),
     };
-    Http { client, others, clock, throttle: Arc::new(Throttle::default()), base: api, headers }
+    Http { client, others, clock, throttle: Arc::new(Throttle::new(host.kind)), base: api, headers }
 }
 
 /// Creates the client of a code host.

@@ -259,8 +259,12 @@ impl Api for Gitea {
             // Gitea fails (status 500) if the issue does not exist.
             self.get::<Value>(repository, &format!("/issues/{number}")).await?;
         }
-        let written =
-            |comment: Comment| Written { author: comment.user.id.0, url: comment.html_url, body: comment.body };
+        let written = |comment: Comment| Written {
+            id: comment.id.0,
+            author: comment.user.id.0,
+            url: comment.html_url,
+            body: comment.body,
+        };
         Ok(read?.into_iter().map(written).collect())
     }
 
@@ -274,6 +278,44 @@ impl Api for Gitea {
         let (path, body) = (format!("/issues/{number}/comments"), json!({"body": text}));
         let written: Comment = self.send(repository, Method::POST, &path, Some(&body)).await?.ok()?.json()?;
         Ok(written.html_url)
+    }
+
+    async fn update_comment(
+        &self,
+        repository: &HostRepository,
+        _: CommentPlace,
+        comment: &str,
+        text: &str,
+    ) -> Result<(), ForgeError> {
+        let (path, body) = (format!("/issues/comments/{}", encoded(comment)), json!({"body": text}));
+        self.send(repository, Method::PATCH, &path, Some(&body)).await?.ok().map(drop)
+    }
+
+    async fn add_reply(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        (thread, _): (&HostThread, &InThread),
+        text: &str,
+    ) -> Result<String, ForgeError> {
+        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        // Gitea has it since version 1.27. Forgejo and older versions answer with status 404 or 405.
+        let path = format!("/pulls/{number}/comments/{}/replies", encoded(&thread.id));
+        let answer = self.send(repository, Method::POST, &path, Some(&json!({"body": text}))).await?;
+        Ok(answer.ok()?.json::<Comment>()?.html_url)
+    }
+
+    async fn resolve(
+        &self,
+        repository: &HostRepository,
+        _: CommentPlace,
+        threads: &[HostThread],
+    ) -> Result<(), ForgeError> {
+        for thread in threads {
+            let path = format!("/pulls/comments/{}/resolve", encoded(&thread.id));
+            self.send(repository, Method::POST, &path, Some(&json!({}))).await?.ok()?;
+        }
+        Ok(())
     }
 
     async fn react(

@@ -384,8 +384,12 @@ impl Api for Github {
     async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
         let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
         let found: Vec<Comment> = self.list(repository, &format!("/issues/{number}/comments?per_page=100")).await?;
-        let written =
-            |comment: Comment| Written { author: comment.user.id.0, url: comment.html_url, body: comment.body };
+        let written = |comment: Comment| Written {
+            id: comment.id.0,
+            author: comment.user.id.0,
+            url: comment.html_url,
+            body: comment.body,
+        };
         Ok(found.into_iter().map(written).collect())
     }
 
@@ -401,6 +405,47 @@ impl Api for Github {
         Ok(written.html_url)
     }
 
+    fn is_busy(&self) -> bool {
+        self.http.is_busy()
+    }
+
+    async fn update_comment(
+        &self,
+        repository: &HostRepository,
+        _: CommentPlace,
+        comment: &str,
+        text: &str,
+    ) -> Result<(), ForgeError> {
+        let (path, body) = (format!("/issues/comments/{}", encoded(comment)), json!({"body": text}));
+        self.send(repository, Method::PATCH, &path, Some(&body)).await?.ok().map(drop)
+    }
+
+    async fn add_reply(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        (thread, _): (&HostThread, &InThread),
+        text: &str,
+    ) -> Result<String, ForgeError> {
+        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        // GitHub refuses replies to replies, so all are to the first comment.
+        let path = format!("/pulls/{number}/comments/{}/replies", encoded(&thread.id));
+        let answer = self.send(repository, Method::POST, &path, Some(&json!({"body": text}))).await?;
+        Ok(answer.ok()?.json::<Comment>()?.html_url)
+    }
+
+    async fn resolve(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        threads: &[HostThread],
+    ) -> Result<(), ForgeError> {
+        match place {
+            CommentPlace::Pull(pull) => threads::resolve(self, repository, pull, threads).await,
+            CommentPlace::Issue(_) => Ok(()),
+        }
+    }
+
     async fn react(
         &self,
         repository: &HostRepository,
@@ -412,8 +457,7 @@ impl Api for Github {
             CommentKind::Line => "pulls/comments",
             CommentKind::Issue if comment.id.is_empty() => "issues",
             CommentKind::Issue => "issues/comments",
-            // The interface has no reactions to reviews.
-            CommentKind::Review => return Ok(()),
+            CommentKind::Review => return threads::react_to_review(self, repository, comment, reaction).await,
         };
         let id = if comment.id.is_empty() { comment.number.to_string() } else { comment.id.clone() };
         let content = match reaction {

@@ -372,7 +372,12 @@ impl Api for Gitlab {
         let noteable: Noteable = self.get(repository, &path).await?;
         let found = self.notes(repository, &path).await?;
         let by_people = found.into_iter().filter(|note| !note.system);
-        let written = |note: Note| Written { url: noteable.url_of(&note), author: note.author.id.0, body: note.body };
+        let written = |note: Note| Written {
+            url: noteable.url_of(&note),
+            id: note.id.0,
+            author: note.author.id.0,
+            body: note.body,
+        };
         Ok(by_people.map(written).collect())
     }
 
@@ -388,6 +393,50 @@ impl Api for Gitlab {
         let body = json!({"body": text});
         let answer = self.send(repository, Method::POST, &format!("{path}/notes"), Some(&body)).await?;
         Ok(noteable.url_of(&answer.ok()?.json()?))
+    }
+
+    fn is_busy(&self) -> bool {
+        self.http.is_busy()
+    }
+
+    async fn update_comment(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        comment: &str,
+        text: &str,
+    ) -> Result<(), ForgeError> {
+        let path = format!("{}/notes/{}", path_of(place), encoded(comment));
+        self.send(repository, Method::PUT, &path, Some(&json!({"body": text}))).await?.ok().map(drop)
+    }
+
+    async fn add_reply(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        (thread, _): (&HostThread, &InThread),
+        text: &str,
+    ) -> Result<String, ForgeError> {
+        let path = path_of(place);
+        let noteable: Noteable = self.get(repository, &path).await?;
+        let notes = format!("{path}/discussions/{}/notes", encoded(&thread.id));
+        let answer = self.send(repository, Method::POST, &notes, Some(&json!({"body": text}))).await?;
+        Ok(noteable.url_of(&answer.ok()?.json()?))
+    }
+
+    async fn resolve(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        threads: &[HostThread],
+    ) -> Result<(), ForgeError> {
+        // Only the threads of merge requests can be resolved.
+        let CommentPlace::Pull(_) = place else { return Ok(()) };
+        for thread in threads {
+            let path = format!("{}/discussions/{}", path_of(place), encoded(&thread.id));
+            self.send(repository, Method::PUT, &path, Some(&json!({"resolved": true}))).await?.ok()?;
+        }
+        Ok(())
     }
 
     async fn react(

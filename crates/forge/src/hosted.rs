@@ -1,5 +1,7 @@
 //! A repository on a code host with an HTTP interface. [`Api`] is what differs between the hosts.
 
+mod replies;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,8 +15,8 @@ use journeyman_core::message::SourceAuthor;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, Discussion, Forge,
-    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReview, Permission, Reach, Reaction,
-    Remote, ReviewComment, StatusState,
+    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReply, NewReview, Permission, Reach,
+    Reaction, Remote, Replied, ReviewComment, StatusState,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use serde_json::{Value, json};
@@ -98,7 +100,7 @@ pub(crate) trait Api: Send + Sync {
         change: &PullChange,
     ) -> Result<(), ForgeError>;
 
-    /// Returns the comments in a conversation, each with the ID of its author, its URL and its text.
+    /// Returns the comments in a conversation.
     async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError>;
 
     /// Writes a comment, and returns its URL.
@@ -108,6 +110,37 @@ pub(crate) trait Api: Send + Sync {
         place: CommentPlace,
         text: &str,
     ) -> Result<String, ForgeError>;
+
+    /// Returns whether half of the limits on written content is used.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Changes the text of a comment in a conversation.
+    async fn update_comment(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        comment: &str,
+        text: &str,
+    ) -> Result<(), ForgeError>;
+
+    /// Writes a reply to a comment in a thread, and returns its URL.
+    async fn add_reply(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        to: (&HostThread, &InThread),
+        text: &str,
+    ) -> Result<String, ForgeError>;
+
+    /// Marks threads as resolved that are not.
+    async fn resolve(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        threads: &[HostThread],
+    ) -> Result<(), ForgeError>;
 
     /// Reacts to a comment.
     async fn react(
@@ -269,6 +302,8 @@ pub(crate) struct AppAccount {
 /// A comment in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Written {
+    pub(crate) id: String,
+    /// The ID of the author.
     pub(crate) author: String,
     pub(crate) url: String,
     pub(crate) body: String,
@@ -503,22 +538,29 @@ impl Discussion for HostedRepository {
     }
 
     async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError> {
-        let repository = self.confirmed().await?;
-        let me = self.me().await?;
-        let find = || async {
-            let written = self.api.comments(&repository, place).await?;
-            let is_it = |comment: &&Written| comment.author == me.id && comment.body.contains(marker);
-            Ok::<_, ForgeError>(written.iter().find(is_it).map(|comment| comment.url.clone()))
-        };
-        if let Some(url) = find().await? {
-            return Ok(url);
-        }
-        match self.api.add_comment(&repository, place, &format!("{text}\n\n{marker}")).await {
-            // The answer may have been lost.
-            Err(error @ ForgeError::Unclear(_)) => find().await?.ok_or(error),
-            Err(error) => Err(self.explained(error).await),
-            Ok(url) => Ok(url),
-        }
+        self.write(place, marker, text).await.map(|(url, _)| url)
+    }
+
+    fn can_update(&self) -> bool {
+        true
+    }
+
+    async fn show(
+        &self,
+        place: CommentPlace,
+        marker: &str,
+        text: &str,
+        creates: bool,
+    ) -> Result<Option<String>, ForgeError> {
+        replies::show(self, place, marker, text, creates).await
+    }
+
+    async fn reply(&self, place: CommentPlace, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
+        replies::reply(self, place, replies).await
+    }
+
+    async fn resolve(&self, place: CommentPlace, of: &[InThread]) -> Result<(), ForgeError> {
+        replies::resolve(self, place, of).await
     }
 
     async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError> {

@@ -4,6 +4,7 @@
 //! leniently: fields that the service does not need may be missing or have other types.
 
 mod limits;
+mod pace;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, header};
+use journeyman_core::code_host::HostKind;
 use journeyman_core::poll::Quota;
 use journeyman_core::ports::ForgeError;
 use journeyman_core::project::SecretValue;
@@ -24,6 +26,7 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use self::limits::{Operation, Stopped};
+use self::pace::Pace;
 
 /// The limits of a request.
 const LIMITS: Limits = Limits { time: Duration::from_secs(30), bytes: 16 << 20 };
@@ -73,11 +76,19 @@ pub(crate) struct Throttle {
     stopped: Mutex<Stopped>,
     /// The rate limit, as the newest answer describes it.
     quota: Mutex<Option<Quota>>,
+    /// The requests that write content.
+    pace: Mutex<Pace>,
 }
 
-impl Default for Throttle {
-    fn default() -> Self {
-        Self { concurrent: Semaphore::new(CONCURRENT), stopped: Mutex::default(), quota: Mutex::default() }
+impl Throttle {
+    /// Returns the state for a credential on a kind of code host.
+    pub(crate) fn new(kind: HostKind) -> Self {
+        Self {
+            concurrent: Semaphore::new(CONCURRENT),
+            stopped: Mutex::default(),
+            quota: Mutex::default(),
+            pace: Mutex::new(Pace::of(kind)),
+        }
     }
 }
 
@@ -266,6 +277,9 @@ impl Http {
         body: Option<&Value>,
         tag: Option<&str>,
     ) -> Result<Answer, ForgeError> {
+        self.permitted(method, url)?;
+        self.keep_pace(method, url).await?;
+        // The host may have refused another request meanwhile.
         let operation = self.permitted(method, url)?;
         let _permit = self.throttle.concurrent.acquire().await;
         let mut request = http::Request::builder().method(method).uri(url.as_str());
@@ -300,6 +314,32 @@ impl Http {
         let answer = Answer { status: parts.status, headers: parts.headers, body };
         self.observe(&operation, &answer)?;
         Ok(answer)
+    }
+
+    /// Returns whether half of a limit on written content is used.
+    pub(crate) fn is_busy(&self) -> bool {
+        let now = self.clock.now();
+        self.throttle.pace.lock().unwrap_or_else(PoisonError::into_inner).is_half_used(now)
+    }
+
+    /// Waits until a request that writes content is within the limits of the host.
+    ///
+    /// # Errors
+    /// The request would have to wait for too long.
+    async fn keep_pace(&self, method: &Method, url: &Url) -> Result<(), ForgeError> {
+        let now = self.clock.now();
+        let wait = {
+            let mut pace = self.throttle.pace.lock().unwrap_or_else(PoisonError::into_inner);
+            pace.reserve(method, url.path(), now).map_err(ForgeError::RateLimited)?
+        };
+        if !wait.is_zero() {
+            tracing::debug!(
+                seconds = wait.as_secs(),
+                "a request waits, because the code host limits how much is written"
+            );
+            tokio::time::sleep(wait).await;
+        }
+        Ok(())
     }
 
     /// Returns the operation of a request, unless the host accepts it only later.

@@ -1,7 +1,7 @@
 //! Values that hosts write in different forms.
 
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::HostUser;
+use journeyman_core::ports::{ForgeError, HostUser};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -75,6 +75,11 @@ pub(crate) fn version(text: &str) -> String {
         None => text.to_owned(),
     };
     iso.parse().map_or_else(|_| text.to_owned(), crate::feed::seconds)
+}
+
+/// Returns the ID of a comment as the number that Bitbucket expects in the body of a request.
+pub(crate) fn number_of_comment(id: &str) -> Result<u64, ForgeError> {
+    id.parse().map_err(|_| ForgeError::Refused(format!("{id:?} is not the ID of a comment on Bitbucket")))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod hosts {
     mod logs;
     mod pipelines;
     mod polls;
+    mod replies;
     mod reports;
     mod reviews;
     mod suggestions;

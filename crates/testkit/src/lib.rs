@@ -38,7 +38,7 @@ pub use faulty_blobs::{BlobFault, FaultyBlobs};
 pub use forges::{FakeForges, FakeHosts, OneDiff, OnePull};
 pub use http_server::{HttpCall, HttpServer};
 pub use lfs::{FakeHostedObjects, FakeLfs};
-pub use memory_host::{HostCall, MemoryHost, Moment, Written};
+pub use memory_host::{HostCall, MemoryHost, Moment, Written, WrittenReply};
 pub use models::{Asked, Fault, ModelServer, Recorded, Reply, TOKENS};
 pub use patience::{PATIENCE, until, until_async, within};
 pub use postgres::Postgres;

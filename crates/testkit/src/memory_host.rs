@@ -25,8 +25,12 @@ pub enum HostCall {
     Pulls,
     /// Reads who the service is.
     Me,
-    /// Writes a comment.
+    /// Writes or changes a comment.
     Comment,
+    /// Writes replies in threads.
+    Reply,
+    /// Marks threads as resolved.
+    Resolve,
     /// Reacts to a comment.
     React,
     /// Reads reviews and their comments.
@@ -65,6 +69,17 @@ pub struct Written {
     pub text: String,
 }
 
+/// A reply that the service has written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenReply {
+    /// The ID of the comment that it answers.
+    pub to: String,
+    /// The marker.
+    pub marker: String,
+    /// The text, without the marker.
+    pub text: String,
+}
+
 /// A code host with one repository. Cheap to clone: the clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryHost(Arc<Mutex<State>>);
@@ -85,6 +100,12 @@ struct State {
     lets_others_edit: bool,
     written: Vec<Written>,
     written_reviews: Vec<(u64, NewReview)>,
+    /// The texts that comments had before they were changed, with their markers.
+    replaced: Vec<Written>,
+    replies: Vec<WrittenReply>,
+    /// The IDs of the threads that the service has marked as resolved.
+    resolved: Vec<String>,
+    has_no_replies: bool,
     reactions: Vec<(CommentRef, Reaction)>,
     statuses: Vec<(Sha, CommitStatus)>,
     checks: BTreeMap<Sha, Vec<Check>>,
@@ -225,6 +246,29 @@ impl MemoryHost {
     #[must_use]
     pub fn written(&self) -> Vec<Written> {
         self.state().written.clone()
+    }
+
+    /// Returns the texts that comments of the service had before they were changed, oldest first.
+    #[must_use]
+    pub fn replaced(&self) -> Vec<Written> {
+        self.state().replaced.clone()
+    }
+
+    /// Returns the replies that the service has written, oldest first.
+    #[must_use]
+    pub fn replies(&self) -> Vec<WrittenReply> {
+        self.state().replies.clone()
+    }
+
+    /// Returns the IDs of the threads that the service has marked as resolved.
+    #[must_use]
+    pub fn resolved(&self) -> Vec<String> {
+        self.state().resolved.clone()
+    }
+
+    /// Lets the code host be one without replies and without resolution of threads.
+    pub fn remove_replies(&self) {
+        self.state().has_no_replies = true;
     }
 
     /// Returns the reactions to a comment, oldest first.

@@ -26,8 +26,8 @@ mod review;
 
 pub use checks::{Check, CheckState, Checks, CommitStatus, StatusState};
 pub use discussion::{
-    CommentKind, CommentPlace, CommentRef, Discussion, HostThread, HostUser, InThread, LineComment, Permission,
-    Reaction, ThreadComment,
+    CommentKind, CommentPlace, CommentRef, Discussion, HostThread, HostUser, InThread, LineComment, NewReply,
+    Permission, Reaction, Replied, ThreadComment,
 };
 pub use review::{DiffLine, NewReview, ReviewComment};
 

@@ -369,8 +369,8 @@ impl Comment {
 
     /// Converts the comment.
     pub(super) fn into_written(self) -> Written {
-        let author = self.user.id().to_owned();
-        Written { author, body: shown(&self.content.raw), url: self.into_url() }
+        let (id, author) = (self.id.0.clone(), self.user.id().to_owned());
+        Written { id, author, body: shown(&self.content.raw), url: self.into_url() }
     }
 }
 

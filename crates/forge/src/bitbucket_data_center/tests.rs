@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use journeyman_core::code_host::HostKind;
 use journeyman_net::{Client, Policy, Settings};
 use journeyman_testkit::World;
 use journeyman_testkit::code_host::{CodeHostServer, CommentReply, Place, Product, Review, ReviewComment, State};
@@ -19,7 +20,7 @@ async fn client() -> (CodeHostServer, BitbucketDataCenter, HostRepository) {
         others: Client::new(Settings::default()),
         client: Client::new(Settings { policy: Policy::Any, ..Settings::default() }),
         clock: World::new(),
-        throttle: Arc::new(Throttle::default()),
+        throttle: Arc::new(Throttle::new(HostKind::BitbucketDataCenter)),
         base: format!("{}/rest", server.url),
         headers: Vec::new(),
     };

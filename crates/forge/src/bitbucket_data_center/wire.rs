@@ -212,6 +212,12 @@ impl Comment {
     }
 }
 
+/// A comment whose version is asked for.
+#[derive(Debug, Deserialize)]
+pub(super) struct Versioned {
+    pub(super) version: u64,
+}
+
 /// A status of a commit.
 #[derive(Debug, Deserialize)]
 pub(super) struct Build {

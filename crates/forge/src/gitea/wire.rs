@@ -200,6 +200,8 @@ pub(super) struct Label {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Comment {
+    #[serde(default)]
+    pub(super) id: Id,
     pub(super) html_url: String,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) body: String,

@@ -2,18 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use journeyman_core::ports::{ForgeError, HostRepository, HostThread, InThread, ThreadComment};
+use journeyman_core::ports::{CommentRef, ForgeError, HostRepository, HostThread, InThread, Reaction, ThreadComment};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::wire::{ReviewComment, ReviewThread, ThreadPage};
+use super::wire::{Identified, ReviewComment, ReviewThread, ThreadPage};
 use super::{Github, repository_path};
+use crate::http::encoded;
 
 /// The query for the threads of a pull request. Only this interface tells which ones are resolved.
 const THREADS: &str = "query($owner: String!, $name: String!, $number: Int!, $after: String) { repository(owner: $owner, \
                        name: $name) { pullRequest(number: $number) { reviewThreads(first: 100, after: $after) { nodes { \
                        id isResolved comments(first: 1) { nodes { fullDatabaseId } } } pageInfo { hasNextPage endCursor \
                        } } } } }";
+
+/// The mutation that marks a thread as resolved. Only this interface can do so.
+const RESOLVE: &str = "mutation($id: ID!) { resolveReviewThread(input: {threadId: $id}) { clientMutationId } }";
+
+/// The mutation that reacts to a review. Only this interface can do so.
+const REACT: &str = "mutation($id: ID!, $content: ReactionContent!) { addReaction(input: {subjectId: $id, content: \
+                     $content}) { clientMutationId } }";
 
 /// The maximum number of pages of threads that are read.
 const PAGES: usize = 10;
@@ -71,4 +79,37 @@ async fn described(github: &Github, repository: &HostRepository, pull: u64) -> R
         after = Some(page.page_info.end_cursor);
     }
     Ok(found)
+}
+
+/// Marks threads as resolved.
+pub(super) async fn resolve(
+    github: &Github,
+    repository: &HostRepository,
+    pull: u64,
+    threads: &[HostThread],
+) -> Result<(), ForgeError> {
+    let described = described(github, repository, pull).await?;
+    let is_it = |one: &&ReviewThread| threads.iter().any(|thread| one.first() == Some(thread.id.as_str()));
+    for thread in described.iter().filter(is_it).filter(|thread| !thread.is_resolved) {
+        github.graph(repository, RESOLVE, json!({"id": thread.id})).await?;
+    }
+    Ok(())
+}
+
+/// Reacts to the text of a review.
+pub(super) async fn react_to_review(
+    github: &Github,
+    repository: &HostRepository,
+    comment: &CommentRef,
+    reaction: Reaction,
+) -> Result<(), ForgeError> {
+    let CommentRef { number, id, .. } = comment;
+    let review: Identified = github.get(repository, &format!("/pulls/{number}/reviews/{}", encoded(id))).await?;
+    let content = match reaction {
+        Reaction::Seen => "EYES",
+        Reaction::Done => "ROCKET",
+        Reaction::Failed => "CONFUSED",
+    };
+    github.graph(repository, REACT, json!({"id": review.node_id, "content": content})).await?;
+    Ok(())
 }

@@ -93,6 +93,8 @@ impl PullRequest {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Comment {
+    #[serde(default)]
+    pub(super) id: Id,
     pub(super) html_url: String,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) body: String,
@@ -424,6 +426,12 @@ impl ReviewThread {
     pub(super) fn first(&self) -> Option<&str> {
         self.comments.nodes.first().map(|node| node.full_database_id.0.as_str())
     }
+}
+
+/// A part of a pull request, with its ID in the GraphQL interface.
+#[derive(Debug, Deserialize)]
+pub(super) struct Identified {
+    pub(super) node_id: String,
 }
 
 /// An answer of the GraphQL interface.

@@ -8,7 +8,7 @@ use std::sync::mpsc::Receiver;
 use journeyman_core::poll::{PollQuery, WatchedPull};
 use journeyman_core::ports::{
     CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Forge, HostAdmin as _, HostUser, InThread,
-    Reaction, StatusState,
+    NewReply, Reaction, Replied, StatusState,
 };
 use journeyman_core::position::Thread;
 use journeyman_core::pull::{PullChange, PullState};
@@ -22,7 +22,7 @@ use crate::hosts::app;
 use crate::hosts::given::{Fixture, PATH, discussion, new_pull};
 
 /// The operations that the client uses, as GitHub names them.
-const OPERATIONS: [&str; 33] = [
+const OPERATIONS: [&str; 36] = [
     "actions/download-job-logs-for-workflow-run",
     "actions/list-jobs-for-workflow-run",
     "actions/list-workflow-runs-for-repo",
@@ -40,8 +40,11 @@ const OPERATIONS: [&str; 33] = [
     "issues/list-comments-for-repo",
     "issues/list-events",
     "issues/list-for-repo",
+    "issues/update-comment",
     "pulls/create",
+    "pulls/create-reply-for-review-comment",
     "pulls/get",
+    "pulls/get-review",
     "pulls/list",
     "pulls/list-review-comments",
     "pulls/list-reviews",
@@ -166,8 +169,13 @@ async fn discuss(fixture: &Fixture, forge: &dyn Forge, number: u64, (issue, auth
     let discussion = discussion(forge);
     discussion.me().await.unwrap();
     for place in [CommentPlace::Pull(number), CommentPlace::Issue(issue)] {
-        discussion.comment(place, "<!-- journeyman:1 -->", "Done.").await.unwrap();
+        discussion.comment(place, "<!-- journeyman:1 -->", "Working.").await.unwrap();
+        discussion.show(place, "<!-- journeyman:1 -->", "Done.", false).await.unwrap().unwrap();
     }
+    let (marker, text) = ("<!-- journeyman:2 -->".to_owned(), "Renamed.".to_owned());
+    let to = InThread { kind: CommentKind::Line, id: "31".to_owned(), thread: Thread::begun_by("31"), review: None };
+    let replied = discussion.reply(CommentPlace::Pull(number), &[NewReply { to, marker, text }]).await.unwrap();
+    assert!(matches!(replied.as_slice(), [Replied::Written(_)]), "{replied:?}");
     for (kind, number, id) in [
         (CommentKind::Pull, number, comment.to_string()),
         (CommentKind::Issue, issue, comment.to_string()),
@@ -220,7 +228,11 @@ async fn the_graphql_queries_of_the_client_match_githubs_schema() {
     threads(&fixture, &*forge, number).await;
     let exchanges = fixture.recorded.as_ref().unwrap().take();
     let calls: Vec<&Call> = exchanges.iter().map(|one| &one.call).filter(|call| is_graphql(call)).collect();
-    assert_eq!(calls.len(), 3, "a draft was made ready, and the reverse, and the threads were read");
+    assert_eq!(
+        calls.len(),
+        7,
+        "a draft was made ready, and the reverse, threads were read and resolved, and a reaction"
+    );
     for call in calls {
         let problems = query_problems(call.body["query"].as_str().unwrap());
         assert!(problems.is_empty(), "{}: {problems}", call.body);
@@ -228,7 +240,7 @@ async fn the_graphql_queries_of_the_client_match_githubs_schema() {
     assert!(query_problems("mutation { convertPullRequestToDraft(input: {}) { wrong } }").contains("wrong"));
 }
 
-/// Reads the thread of a reply on a line.
+/// Reads and resolves the thread of a reply on a line, and reacts to its review.
 async fn threads(fixture: &Fixture, forge: &dyn Forge, number: u64) {
     let ada = fixture.server.state().add_user("eve", "write");
     let (body, path) = ("rename it".to_owned(), "README.md".to_owned());
@@ -243,8 +255,16 @@ async fn threads(fixture: &Fixture, forge: &dyn Forge, number: u64) {
     }
     let thread = Thread::answering("31".to_owned());
     let of = InThread { kind: CommentKind::Line, id: "41".to_owned(), thread, review: None };
-    let found = forge.discussion().unwrap().threads(CommentPlace::Pull(number), &[of]).await.unwrap();
+    let discussion = forge.discussion().unwrap();
+    let found = discussion.threads(CommentPlace::Pull(number), std::slice::from_ref(&of)).await.unwrap();
     assert_eq!(found.len(), 1);
+    discussion.resolve(CommentPlace::Pull(number), &[of]).await.unwrap();
+    let review = CommentRef { kind: CommentKind::Review, number, id: "9".to_owned() };
+    discussion.react(&review, Reaction::Seen).await.unwrap();
+    let mut state = fixture.server.state();
+    let found = state.by_path(PATH).unwrap();
+    assert!(found.resolved.contains(&31));
+    assert_eq!(found.review_reactions[&9], ["EYES"]);
 }
 
 /// Returns why GitHub's schema does not allow a query.

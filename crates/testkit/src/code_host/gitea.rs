@@ -109,8 +109,12 @@ impl Request<'_> {
             ["branches", branch @ ..] => at.branch(&branch.join("/")),
             ["commits"] => at.commits(),
             ["git", "refs", "pull", number, "head"] => at.reference(number),
+            ["pulls", "comments", comment, "resolve"] => at.resolve(comment.parse().unwrap_or_default()),
             ["pulls", rest @ ..] => at.pulls(rest),
             ["issues", "comments", comment, "reactions"] => at.react(comment.parse().ok()),
+            ["issues", "comments", comment] if at.request.call.method == Method::PATCH => {
+                at.edit_comment(comment.parse().unwrap_or_default())
+            }
             ["issues", "comments", comment] => at.comment(comment.parse().unwrap_or_default()),
             ["issues", number, rest @ ..] => at.issue(number.parse().unwrap_or_default(), rest),
             ["labels"] => at.labels(),

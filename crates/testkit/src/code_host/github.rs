@@ -1,5 +1,7 @@
 //! The interface of GitHub Enterprise Server.
 
+mod threads;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
@@ -26,7 +28,7 @@ pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
         return error(403, "Request forbidden by administrative rules.");
     }
     if v3 == "graphql" {
-        return graphql(state, call);
+        return threads::graphql(state, call);
     }
     let parts: Vec<&str> = rest.iter().map(String::as_str).collect();
     if let (&Method::POST, ["app-manifests", code, "conversions"]) = (&call.method, parts.as_slice()) {
@@ -378,6 +380,11 @@ fn repository(state: &mut State, call: &Call, user: &User, token: &Token, path: 
                 }),
             )
         }
+        (&Method::POST, ["pulls", number, "comments", comment, "replies"]) => {
+            threads::reply(state, call, user, &found, (number, comment))
+        }
+        (&Method::GET, ["pulls", number, "reviews", review]) => threads::review(state, &found, (number, review)),
+        (&Method::PATCH, ["issues", "comments", comment]) => threads::edit(state, call, user, &found, comment),
         (&Method::POST, ["pulls", number, "requested_reviewers"]) => {
             let number: u64 = number.parse().unwrap_or_default();
             let wanted = call.body["reviewers"].as_array().cloned().unwrap_or_default();
@@ -571,46 +578,4 @@ fn change<'a>(state: &'a mut State, path: &str, number: u64) -> &'a mut Pull {
 fn replace(state: &mut State, path: &str, pull: Pull) {
     let number = pull.number;
     *change(state, path, number) = pull;
-}
-
-/// Answers a query for the threads of a pull request, one on each page.
-fn review_threads(state: &mut State, variables: &Value) -> Reply {
-    let path = ["owner", "name"].map(|name| variables[name].as_str().unwrap_or_default()).join("/");
-    let Some(found) = state.by_path(&path) else {
-        let errors = json!([{"type": "NOT_FOUND", "message": "Could not resolve to a Repository"}]);
-        return Reply::json(200, &json!({"data": {"repository": null}, "errors": errors}));
-    };
-    let of_pull = found.reviews.iter().filter(|review| Some(review.pull) == variables["number"].as_u64());
-    let comments: Vec<u64> = of_pull.flat_map(|review| &review.comments).map(|comment| comment.id).collect();
-    let page: usize = variables["after"].as_str().map_or(0, |after| after.parse().unwrap());
-    let show = |id: &u64| {
-        json!({
-            "id": format!("PRRT_{id}"),
-            "isResolved": found.resolved.contains(id),
-            "comments": {"nodes": [{"fullDatabaseId": id.to_string()}]},
-        })
-    };
-    let next = page + 1;
-    let threads = json!({
-        "nodes": comments.get(page).map(show).into_iter().collect::<Vec<_>>(),
-        "pageInfo": {"hasNextPage": next < comments.len(), "endCursor": next.to_string()},
-    });
-    Reply::json(200, &json!({"data": {"repository": {"pullRequest": {"reviewThreads": threads}}}}))
-}
-
-fn graphql(state: &mut State, call: &Call) -> Reply {
-    if state.signed_in(call.token().as_deref()).is_none() {
-        return error(401, "Bad credentials");
-    }
-    if call.body["query"].as_str().is_some_and(|query| query.contains("reviewThreads")) {
-        return review_threads(state, &call.body["variables"]);
-    }
-    let (query, id) = (call.body["query"].as_str().unwrap_or_default(), call.body["variables"]["id"].as_str());
-    let parts: Vec<u64> = id.unwrap_or_default().split('_').filter_map(|part| part.parse().ok()).collect();
-    let [repository, number] = parts.as_slice() else {
-        return Reply::json(200, &json!({"data": null, "errors": [{"message": "Could not resolve to a node"}]}));
-    };
-    let pull = state.by_id(*repository).unwrap().pulls.iter_mut().find(|pull| pull.number == *number).unwrap();
-    pull.draft = query.contains("convertPullRequestToDraft");
-    Reply::json(200, &json!({"data": {}}))
 }

@@ -59,6 +59,12 @@ pub struct Repository {
     pub replies: Vec<CommentReply>,
     /// The comments on lines whose threads are marked as resolved.
     pub resolved: BTreeSet<u64>,
+    /// The comments whose threads accept no reply: the conversation is locked.
+    pub locked_threads: BTreeSet<u64>,
+    /// The reactions to reviews. Only GitHub has them.
+    pub review_reactions: BTreeMap<u64, Vec<String>>,
+    /// The numbers of changes of comments. Only Bitbucket Data Center counts them.
+    pub comment_versions: BTreeMap<u64, u64>,
     /// The permissions of users: `admin`, `write`, `read`.
     pub permissions: BTreeMap<u64, &'static str>,
     /// The commit statuses, oldest first.
@@ -335,6 +341,8 @@ pub struct State {
     pub hides_teams: bool,
     /// The builds that users have reported to the whole instance and to no repository. Only Bitbucket Data Center has them.
     pub instance_builds: Vec<Status>,
+    /// `true` if threads have no replies and no resolution, as on Gitea before version 1.26.
+    pub lacks_replies: bool,
     /// `true` if the list of users ignores filters by permission. Only Bitbucket Data Center has the list.
     pub ignores_permissions: bool,
     pub(super) times: Times,
@@ -384,6 +392,7 @@ impl State {
             hides_teams: false,
             instance_builds: Vec::new(),
             ignores_permissions: false,
+            lacks_replies: false,
             times: Times::default(),
             next: 100,
         }
@@ -506,6 +515,35 @@ impl Repository {
             }
         }
         found
+    }
+
+    /// Returns whether a pull request has a comment on a line with this ID.
+    #[must_use]
+    pub fn has_line(&self, pull: u64, comment: u64) -> bool {
+        let mut reviews = self.reviews.iter().filter(|review| review.pull == pull);
+        reviews.any(|review| review.comments.iter().any(|line| line.id == comment))
+    }
+
+    /// Returns the comment on a line that begins the thread of a comment or a reply.
+    #[must_use]
+    pub fn root(&self, comment: u64) -> u64 {
+        let parent = |id: &u64| self.replies.iter().find(|reply| reply.id == *id).map(|reply| reply.to);
+        std::iter::successors(Some(comment), parent).last().unwrap_or(comment)
+    }
+
+    /// Adds a reply to a comment on a line or to a reply.
+    pub fn add_reply(&mut self, id: u64, to: u64, author: u64, body: &str) {
+        self.replies.push(CommentReply { id, to, author, body: body.to_owned() });
+    }
+
+    /// Changes the text of a comment or reply of a user. Returns false if the user has not written it.
+    pub fn edit(&mut self, comment: u64, author: u64, body: &str) -> bool {
+        let comments = self.comments.iter_mut().map(|one| (one.id, one.author, &mut one.body));
+        let replies = self.replies.iter_mut().map(|one| (one.id, one.author, &mut one.body));
+        let found = comments.chain(replies).find(|(id, by, _)| (*id, *by) == (comment, author));
+        let Some((.., text)) = found else { return false };
+        body.clone_into(text);
+        true
     }
 
     /// Returns the newest commit of a pull request.

@@ -7,12 +7,12 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Discussion, Forge,
-    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReview, Permission, Reaction, Remote,
-    ThreadComment,
+    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReply, NewReview, Permission, Reaction,
+    Remote, Replied, ThreadComment,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange, PullState};
 
-use super::{HostCall, MemoryHost, Written};
+use super::{HostCall, MemoryHost, Written, WrittenReply};
 
 #[async_trait]
 impl Forge for MemoryHost {
@@ -127,6 +127,75 @@ impl Discussion for MemoryHost {
             Ok(format!("https://host.example/comment/{position}"))
         };
         self.call(HostCall::Comment, write).await
+    }
+
+    fn can_update(&self) -> bool {
+        true
+    }
+
+    async fn show(
+        &self,
+        place: CommentPlace,
+        marker: &str,
+        text: &str,
+        creates: bool,
+    ) -> Result<Option<String>, ForgeError> {
+        let comment = Written { place, marker: marker.to_owned(), text: text.to_owned() };
+        let write = move |state: &mut super::State| {
+            let is_it = |known: &Written| (known.place, &known.marker) == (comment.place, &comment.marker);
+            let position = state.written.iter().position(is_it);
+            let url = |position: usize| Ok(Some(format!("https://host.example/comment/{position}")));
+            match position {
+                Some(position) => {
+                    let known = &mut state.written[position];
+                    if *known != comment {
+                        state.replaced.push(std::mem::replace(known, comment));
+                    }
+                    url(position)
+                }
+                None if creates => {
+                    state.written.push(comment);
+                    url(state.written.len() - 1)
+                }
+                None => Ok(None),
+            }
+        };
+        self.call(HostCall::Comment, write).await
+    }
+
+    async fn reply(&self, _: CommentPlace, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
+        let mut results = Vec::new();
+        for reply in replies {
+            let NewReply { to, marker, text } = reply.clone();
+            let write = move |state: &mut super::State| {
+                if state.has_no_replies {
+                    return Ok(Replied::Refused("this code host has no replies".to_owned()));
+                }
+                let position = state.replies.iter().position(|known| known.marker == marker);
+                let position = position.unwrap_or(state.replies.len());
+                if position == state.replies.len() {
+                    state.replies.push(WrittenReply { to: to.id, marker, text });
+                }
+                Ok(Replied::Written(format!("https://host.example/reply/{position}")))
+            };
+            results.push(match self.call(HostCall::Reply, write).await {
+                Err(ForgeError::NotFound(text) | ForgeError::Denied(text) | ForgeError::Refused(text)) => {
+                    Replied::Refused(text)
+                }
+                result => result?,
+            });
+        }
+        Ok(results)
+    }
+
+    async fn resolve(&self, _: CommentPlace, of: &[InThread]) -> Result<(), ForgeError> {
+        let ids: Vec<String> = of.iter().filter_map(|one| one.thread.id.clone()).collect();
+        let resolve = move |state: &mut super::State| {
+            let new: Vec<String> = ids.into_iter().filter(|id| !state.resolved.contains(id)).collect();
+            state.resolved.extend(new);
+            Ok(())
+        };
+        self.call(HostCall::Resolve, resolve).await
     }
 
     async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError> {

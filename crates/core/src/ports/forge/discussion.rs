@@ -142,6 +142,26 @@ pub struct ThreadComment {
     pub is_edited: bool,
 }
 
+/// A reply that the service writes in a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewReply {
+    /// A comment of the thread.
+    pub to: InThread,
+    /// The marker, by which a repeated attempt finds the reply.
+    pub marker: String,
+    /// The text, in Markdown.
+    pub text: String,
+}
+
+/// The result of a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replied {
+    /// The reply is in the thread, at this URL.
+    Written(String),
+    /// The code host does not accept the reply, for this reason, and will not accept it later either.
+    Refused(String),
+}
+
 /// The comments of pull requests and issues on a code host.
 #[async_trait]
 pub trait Discussion: Send + Sync {
@@ -156,6 +176,48 @@ pub trait Discussion: Send + Sync {
     /// Writes a comment, unless the service has written one with the same marker. The marker is an HTML comment, which
     /// hosts keep and do not show. Returns the URL of the comment.
     async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError>;
+
+    /// Returns whether [`Discussion::show`] can change the comments of the service on this code host.
+    fn can_update(&self) -> bool {
+        false
+    }
+
+    /// Shows a text in the comment of the service with a marker: changes the comment if it has another text, and writes
+    /// it if there is none and `creates` is true. Otherwise, the change may wait: it leaves half of the limits of the host to
+    /// others. Returns the URL of the comment; `None` if there is none.
+    ///
+    /// # Errors
+    /// The host refused the text, could not be used, or has no comments that can be changed.
+    async fn show(
+        &self,
+        place: CommentPlace,
+        marker: &str,
+        text: &str,
+        creates: bool,
+    ) -> Result<Option<String>, ForgeError> {
+        let _ = (place, marker, text, creates);
+        Err(ForgeError::Refused("comments cannot be changed on this code host".to_owned()))
+    }
+
+    /// Writes replies in threads, each unless the service has written one with the same marker there. Returns the results
+    /// in the order of the replies.
+    ///
+    /// # Errors
+    /// The host could not be used. Replies that were written before the error are found by the next attempt.
+    async fn reply(&self, place: CommentPlace, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
+        let _ = place;
+        let refused = || Replied::Refused("this code host has no replies".to_owned());
+        Ok(replies.iter().map(|_| refused()).collect())
+    }
+
+    /// Marks the threads that contain these comments as resolved. On hosts without resolution, this does nothing.
+    ///
+    /// # Errors
+    /// The host could not be used, or does not let the service resolve threads.
+    async fn resolve(&self, place: CommentPlace, of: &[InThread]) -> Result<(), ForgeError> {
+        let _ = (place, of);
+        Ok(())
+    }
 
     /// Reacts to a comment. Repeating a reaction has no effect. On hosts without reactions, this does nothing.
     async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError>;

@@ -59,6 +59,8 @@ pub(super) fn pulls(state: &mut State, call: &Call, sender: &Sender, found: &Rep
         (&Method::PUT, [_], Some(_)) if !sender.token.can_write => sender.lacks("pullrequest:write"),
         (&Method::PUT, [_], Some(pull)) => update_pull(state, call, found, pull),
         (_, [_, "comments"], Some(pull)) => comments(state, call, sender, found, pull),
+        (&Method::PUT, [_, "comments", id], Some(pull)) => edit(state, call, sender, found, (pull, id)),
+        (&Method::POST, [_, "comments", id, "resolve"], Some(pull)) => resolve(state, found, pull, id),
         _ => error(404, "Pull request not found"),
     }
 }
@@ -192,6 +194,9 @@ pub(super) fn comments(state: &mut State, call: &Call, sender: &Sender, found: &
             let id = state.by_path(&found.path).unwrap().reviews.last().unwrap().comments[0].id;
             return Reply::json(201, &show(state, id, sender.user.id, &body));
         }
+        if let Some(parent) = call.body.pointer("/parent/id") {
+            return reply(state, sender, found, pull, (parent, &body), &base);
+        }
         let id = state.add_comment(&found.path, Place::Pull(pull.number), sender.user.id, &body);
         return Reply::json(201, &show(state, id, sender.user.id, &body));
     }
@@ -220,4 +225,56 @@ pub(super) fn comments(state: &mut State, call: &Call, sender: &Sender, found: &
     listed.sort_by_key(|(id, _)| *id);
     let listed: Vec<Value> = listed.into_iter().map(|(_, shown)| shown).collect();
     page(state, call, 100, &listed)
+}
+
+/// Replies to a comment, which may be a reply.
+fn reply(
+    state: &mut State,
+    sender: &Sender,
+    found: &Repository,
+    pull: &Pull,
+    (parent, body): (&Value, &str),
+    page: &str,
+) -> Reply {
+    let Some(parent) = parent.as_u64() else { return invalid("parent", &["A valid integer is required.".to_owned()]) };
+    let root = found.root(parent);
+    if !found.has_line(pull.number, root) {
+        return error(404, &format!("Comment {parent} not found"));
+    }
+    if found.locked_threads.contains(&root) {
+        return error(403, "You may not reply to this comment.");
+    }
+    let id = state.id();
+    state.by_id(found.id).unwrap().add_reply(id, parent, sender.user.id, body);
+    let shown = json!({
+        "type": "pullrequest_comment", "id": id, "content": {"raw": body}, "user": show_user(&sender.user),
+        "parent": {"id": parent}, "deleted": false, "links": {"html": {"href": format!("{page}#comment-{id}")}},
+    });
+    Reply::json(201, &shown)
+}
+
+/// Changes a comment. Only its author may do so.
+fn edit(state: &mut State, call: &Call, sender: &Sender, found: &Repository, (pull, id): (&Pull, &str)) -> Reply {
+    let body = call.body.pointer("/content/raw").and_then(Value::as_str).unwrap_or_default();
+    if body.is_empty() {
+        return required("content");
+    }
+    let id = id.parse().unwrap_or_default();
+    if !state.by_id(found.id).unwrap().edit(id, sender.user.id, body) {
+        return error(404, &format!("Comment {id} not found"));
+    }
+    let page = format!("{}/{}/pull-requests/{}/_/diff#comment-{id}", state.url, found.path, pull.number);
+    Reply::json(200, &json!({"id": id, "content": {"raw": body}, "links": {"html": {"href": page}}}))
+}
+
+/// Marks a thread as resolved, by its first comment.
+fn resolve(state: &mut State, found: &Repository, pull: &Pull, id: &str) -> Reply {
+    let id = id.parse().unwrap_or_default();
+    if !found.has_line(pull.number, id) {
+        return error(404, &format!("Comment {id} not found"));
+    }
+    if !state.by_id(found.id).unwrap().resolved.insert(id) {
+        return error(409, "The comment thread is already resolved.");
+    }
+    Reply::json(200, &json!({"type": "comment_resolution", "created_on": TIME}))
 }

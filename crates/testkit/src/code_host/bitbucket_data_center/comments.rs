@@ -85,8 +85,80 @@ pub(super) fn comment(state: &mut State, request: &Request<'_>, pull: &Pull) -> 
         let id = state.by_path(&repository.path).unwrap().reviews.last().unwrap().comments[0].id;
         return Reply::json(201, &show_comment(state, repository, id, user.id, &body));
     }
+    if let Some(parent) = call.body.pointer("/parent/id") {
+        let Some(parent) = parent.as_u64() else { return invalid("parent", "The ID of the parent must be a number.") };
+        let root = repository.root(parent);
+        if !repository.has_line(pull.number, root) {
+            return no_comment(pull, parent);
+        }
+        if repository.locked_threads.contains(&root) {
+            return error(403, "AuthorisationException", "You may not reply to this comment.");
+        }
+        let id = state.id();
+        state.by_id(repository.id).unwrap().add_reply(id, parent, user.id, &body);
+        return Reply::json(201, &show_comment(state, repository, id, user.id, &body));
+    }
     let id = state.add_comment(&repository.path, Place::Pull(pull.number), user.id, &body);
     Reply::json(201, &show_comment(state, repository, id, user.id, &body))
+}
+
+fn no_comment(pull: &Pull, comment: u64) -> Reply {
+    let text = format!("Comment {comment} does not exist on pull request {}.", pull.number);
+    error(404, "comment.NoSuchCommentException", &text)
+}
+
+/// Returns the author and the text of a comment or a reply.
+fn found_comment(repository: &Repository, pull: &Pull, id: u64) -> Option<(u64, String)> {
+    let is_here = |comment: &&Comment| comment.place == Place::Pull(pull.number);
+    let comments = repository.comments.iter().filter(is_here).map(|one| (one.id, one.author, &one.body));
+    let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
+    let lines = reviews.flat_map(|review| review.comments.iter().map(|line| (line.id, review.author, &line.body)));
+    let replies = repository.replies.iter().map(|one| (one.id, one.author, &one.body));
+    let mut all = comments.chain(lines).chain(replies);
+    all.find(|(known, ..)| *known == id).map(|(_, author, body)| (author, body.clone()))
+}
+
+/// Shows a comment with its version.
+pub(super) fn one_comment(state: &State, request: &Request<'_>, pull: &Pull, id: &str) -> Reply {
+    shown_comment(state, &request.repository, pull, id.parse().unwrap_or_default())
+}
+
+fn shown_comment(state: &State, repository: &Repository, pull: &Pull, id: u64) -> Reply {
+    let Some((author, body)) = found_comment(repository, pull, id) else { return no_comment(pull, id) };
+    let mut shown = show_comment(state, repository, id, author, &body);
+    shown["version"] = repository.comment_versions.get(&id).copied().unwrap_or_default().into();
+    shown["threadResolved"] = repository.resolved.contains(&id).into();
+    Reply::json(200, &shown)
+}
+
+/// Changes the text of a comment, which only its author may do, or whether its thread is resolved.
+pub(super) fn change_comment(state: &mut State, request: &Request<'_>, pull: &Pull, id: &str) -> Reply {
+    let Request { call, user, repository, .. } = request;
+    let id = id.parse().unwrap_or_default();
+    let Some((author, _)) = found_comment(repository, pull, id) else { return no_comment(pull, id) };
+    let Some(version) = call.body["version"].as_u64() else { return invalid("version", "The version is required.") };
+    if version != repository.comment_versions.get(&id).copied().unwrap_or_default() {
+        return error(409, "comment.CommentOutOfDateException", "The comment has been updated since.");
+    }
+    let (text, is_resolved) = (call.body["text"].as_str(), call.body["threadResolved"].as_bool());
+    if text.is_some_and(|text| text.trim().is_empty() || text.chars().count() > TEXT_CHARS) {
+        return invalid("text", "The comment must have 1 to 32768 characters.");
+    }
+    if text.is_some() && author != user.id {
+        return error(403, "AuthorisationException", "Only the author may change the text of a comment.");
+    }
+    let stored = state.by_id(repository.id).unwrap();
+    if let Some(text) = text {
+        stored.edit(id, user.id, text);
+    }
+    match is_resolved {
+        Some(true) => drop(stored.resolved.insert(id)),
+        Some(false) => drop(stored.resolved.remove(&id)),
+        None => {}
+    }
+    *stored.comment_versions.entry(id).or_default() += 1;
+    let stored = stored.clone();
+    shown_comment(state, &stored, pull, id)
 }
 
 /// Reacts to a comment.

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::comments::{activities, comment};
+use super::comments::{activities, change_comment, comment, one_comment};
 use super::{PACKAGE, Request, TEXT_CHARS, error, invalid, level_in, page, parts_of, show_user, unknown};
 use crate::code_host::state::{Pull, PullState, Repository, State};
 use crate::code_host::{Call, Reply};
@@ -18,6 +18,8 @@ pub(super) fn in_pull(state: &mut State, request: &Request<'_>, pull: &Pull, bel
             invalid("path", "The path query parameter is required when retrieving comments.")
         }
         (&Method::POST, ["comments"]) => comment(state, request, pull),
+        (&Method::GET, ["comments", id]) => one_comment(state, request, pull, id),
+        (&Method::PUT, ["comments", id]) => change_comment(state, request, pull, id),
         _ => unknown(),
     }
 }

@@ -75,6 +75,58 @@ impl At<'_> {
         Reply::json(201, &self.show_comment(&comment))
     }
 
+    /// Changes the text of a comment.
+    pub(super) fn edit_comment(&mut self, id: u64) -> Reply {
+        let body = self.text("body");
+        let Some(mut comment) = self.found.comments.iter().find(|comment| comment.id == id).cloned() else {
+            return self.missing();
+        };
+        if body.is_empty() {
+            return error(422, "[Body]: Required");
+        }
+        let user = self.request.user.id;
+        if comment.author != user && !self.is_writer() {
+            return Reply::text(403, "");
+        }
+        self.stored().edit(id, comment.author, &body);
+        comment.body = body;
+        Reply::json(200, &self.show_comment(&comment))
+    }
+
+    /// Replies in a thread. Forgejo has no such operation.
+    pub(super) fn reply(&mut self, number: u64, to: u64) -> Reply {
+        let root = self.found.root(to);
+        if self.request.is_forgejo || self.request.state.lacks_replies || !self.found.has_line(number, root) {
+            return self.missing();
+        }
+        let (body, author) = (self.text("body"), self.request.user.id);
+        if body.is_empty() {
+            return error(422, "[Body]: Required");
+        }
+        if self.found.locked_threads.contains(&root) {
+            return error(403, "the conversation is locked");
+        }
+        let id = self.request.state.id();
+        self.stored().add_reply(id, root, author, &body);
+        let page = format!("{}/{}/pulls/{number}#issuecomment-{id}", self.request.state.url, self.found.path);
+        let user = show_user(&self.request.user);
+        Reply::json(201, &json!({"id": id, "body": body, "user": user, "html_url": page}))
+    }
+
+    /// Marks a thread as resolved. Forgejo has the path for other methods only.
+    pub(super) fn resolve(&mut self, comment: u64) -> Reply {
+        if self.request.is_forgejo {
+            return Reply::text(405, "");
+        }
+        let pulls: Vec<u64> = self.found.pulls.iter().map(|pull| pull.number).collect();
+        let is_line = pulls.into_iter().any(|pull| self.found.has_line(pull, comment));
+        if self.method() != Method::POST || self.request.state.lacks_replies || !is_line {
+            return self.missing();
+        }
+        self.stored().resolved.insert(comment);
+        Reply::text(204, "")
+    }
+
     /// Adds a reaction to a comment of any kind.
     pub(super) fn react(&mut self, comment: Option<u64>) -> Reply {
         let (content, missing) = (self.text("content"), self.missing());

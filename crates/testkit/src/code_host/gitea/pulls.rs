@@ -21,6 +21,9 @@ impl At<'_> {
             (&Method::PATCH, []) => self.change_pull(pull),
             (&Method::POST, ["requested_reviewers"]) => self.request_reviews(pull),
             (&Method::POST, ["reviews"]) => self.submit_review(number),
+            (&Method::POST, ["comments", comment, "replies"]) => {
+                self.reply(number, comment.parse().unwrap_or_default())
+            }
             (&Method::GET, ["reviews", review, rest @ ..]) => self.review(number, review, rest),
             _ => self.missing(),
         }

@@ -76,6 +76,35 @@ impl Request<'_> {
                 let id = state.add_comment(&self.found.path, place, self.user.id, text);
                 Reply::json(201, &self.show_note(place, id, self.user.id, text))
             }
+            (&Method::PUT, ["notes", note]) => {
+                let (note, text) = (note.parse().unwrap_or_default(), self.call.body["body"].as_str());
+                let Some(text) = text.filter(|text| !text.trim().is_empty()) else {
+                    return error(400, "body is missing");
+                };
+                if !state.by_id(self.found.id).unwrap().edit(note, self.user.id, text) {
+                    return error(404, "404 Note Not Found");
+                }
+                Reply::json(200, &self.show_note(place, note, self.user.id, text))
+            }
+            (&Method::POST, ["discussions", id, "notes"]) => {
+                let Some(text) = self.call.body["body"].as_str() else { return error(400, "body is missing") };
+                let Some(root) = self.root_of(place, id) else { return error(404, "404 Discussion Not Found") };
+                if self.found.locked_threads.contains(&root) {
+                    return error(403, "403 Forbidden");
+                }
+                let note = state.id();
+                state.by_id(self.found.id).unwrap().add_reply(note, root, self.user.id, text);
+                Reply::json(201, &self.show_note(place, note, self.user.id, text))
+            }
+            (&Method::PUT, ["discussions", id]) if matches!(place, Place::Pull(_)) => {
+                let Some(is_resolved) = self.call.body["resolved"].as_bool() else {
+                    return error(400, "resolved is missing");
+                };
+                let Some(root) = self.root_of(place, id) else { return error(404, "404 Discussion Not Found") };
+                let resolved = &mut state.by_id(self.found.id).unwrap().resolved;
+                let _ = if is_resolved { resolved.insert(root) } else { resolved.remove(&root) };
+                Reply::json(200, &json!({"id": id, "individual_note": false, "notes": []}))
+            }
             (&Method::POST, ["award_emoji"]) => self.award(Some(&mut Vec::new())),
             (&Method::POST, ["notes", note, "award_emoji"]) => {
                 let note: u64 = note.parse().unwrap_or_default();
@@ -89,6 +118,13 @@ impl Request<'_> {
             }
             _ => error(404, "404 Not Found"),
         }
+    }
+
+    /// Returns the comment on a line that begins a discussion.
+    fn root_of(&self, place: Place, discussion: &str) -> Option<u64> {
+        let Place::Pull(number) = place else { return None };
+        let root = u64::from_str_radix(discussion.strip_prefix('d')?, 16).ok()?;
+        self.found.has_line(number, root).then_some(root)
     }
 
     pub(super) fn notes(&self, place: Place) -> Vec<Value> {
