@@ -26,7 +26,7 @@ use host_settings::is_default;
 pub use host_settings::{
     Answers, CODE_HOST_TOKEN, CheckMode, CheckSettings, CiFiles, CodeHostKind, CodeHostSettings, CommentSettings,
     CommitSettings, DEFAULT_CHECK_ATTEMPTS, DEFAULT_CHECK_SETTLE_SECONDS, DEFAULT_SETTLE_SECONDS, KeepUpToDate,
-    LONGEST_SETTLE_SECONDS, PullRequestSettings, ReviewRequests, Reviews, WEBHOOK_SECRET,
+    LONGEST_SETTLE_SECONDS, PullRequestSettings, Resolve, ReviewRequests, Reviews, WEBHOOK_SECRET,
 };
 
 /// The agent of projects that do not name one.

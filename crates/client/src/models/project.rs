@@ -218,6 +218,8 @@ pub struct Comments {
     pub answers: Option<Answers>,
     /// The people who may ask for a review of a pull request; `None` from a server that does not have this setting.
     pub review_requests: Option<ReviewRequests>,
+    /// The threads that the service marks as resolved; `None` from a server that does not have this setting.
+    pub resolve: Option<Resolve>,
 }
 
 open_enum! {
@@ -233,11 +235,22 @@ open_enum! {
 }
 
 open_enum! {
+    /// The threads of comments that the service marks as resolved.
+    Resolve {
+        /// None.
+        Never = "never",
+        /// Those in which the service has replied, if commits answer the comments.
+        Answered = "answered",
+    }
+}
+
+open_enum! {
     /// What people are told at the code host whose comments led to nothing.
     Answers {
         /// The service reacts to the comment, and writes the reason once for each person, conversation and kind of reason.
+        /// It also shows the progress of the messages that comments led to.
         Full = "full",
-        /// The service only reacts to the comment.
+        /// The service only reacts to the comment, and writes nothing before a message has ended.
         Quiet = "quiet",
     }
 }

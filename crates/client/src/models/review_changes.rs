@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::project::{Answers, CheckMode, ReviewRequests, Reviews};
+use super::project::{Answers, CheckMode, Resolve, ReviewRequests, Reviews};
 use super::values::Change;
 
 /// The treatment of comments and issues on the code host.
@@ -30,6 +30,9 @@ pub struct CommentChanges {
     /// The people who may ask for a review of a pull request; by default, `write`.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub review_requests: Change<ReviewRequests>,
+    /// The threads that the service marks as resolved; by default, `never`.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub resolve: Change<Resolve>,
 }
 
 impl CommentChanges {
@@ -77,6 +80,13 @@ impl CommentChanges {
     #[must_use]
     pub fn review_requests(mut self, value: impl Into<Change<ReviewRequests>>) -> Self {
         self.review_requests = value.into();
+        self
+    }
+
+    /// Sets `resolve`.
+    #[must_use]
+    pub fn resolve(mut self, value: impl Into<Change<Resolve>>) -> Self {
+        self.resolve = value.into();
         self
     }
 }

@@ -179,6 +179,9 @@ pub struct CommentSettings {
     /// The people who may ask for a review of a pull request.
     #[serde(skip_serializing_if = "is_default")]
     pub review_requests: ReviewRequests,
+    /// The threads that the service marks as resolved.
+    #[serde(skip_serializing_if = "is_default")]
+    pub resolve: Resolve,
 }
 
 impl CommentSettings {
@@ -244,14 +247,26 @@ pub enum ReviewRequests {
     Off,
 }
 
+/// The threads of comments that the service marks as resolved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resolve {
+    /// None.
+    #[default]
+    Never,
+    /// Those in which the service has replied, if commits answer the comments.
+    Answered,
+}
+
 /// What people are told whose comments led to nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answers {
-    /// The service reacts to the comment, and writes the reason once for each person, conversation and kind of reason.
+    /// The service reacts to the comment, and writes the reason once for each person, conversation and kind of reason. It
+    /// also shows the progress of the messages that comments led to.
     #[default]
     Full,
-    /// The service only reacts to the comment.
+    /// The service only reacts to the comment, and writes nothing before a message has ended.
     Quiet,
 }
 

@@ -15,7 +15,7 @@ use journeyman_core::model::Effort;
 use journeyman_core::model::price::day;
 use journeyman_core::ports::Sums;
 use journeyman_core::project::{
-    Answers, CODE_HOST_TOKEN, CheckMode, CiFiles, KeepUpToDate, Lfs, PermissionPolicy, Project, PullPolicy,
+    Answers, CODE_HOST_TOKEN, CheckMode, CiFiles, KeepUpToDate, Lfs, PermissionPolicy, Project, PullPolicy, Resolve,
     ReviewRequests, Reviews, SecretUse, Submodules,
 };
 
@@ -202,6 +202,10 @@ impl SettingsPage<'_> {
 
     fn answers_in_full(&self) -> bool {
         self.is_checked("answers", self.at.project.settings.comments.answers == Answers::Full)
+    }
+
+    fn resolves_threads(&self) -> bool {
+        self.is_checked("resolve", self.at.project.settings.comments.resolve == Resolve::Answered)
     }
 
     fn names_co_authors(&self) -> bool {

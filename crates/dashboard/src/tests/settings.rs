@@ -8,8 +8,8 @@ use journeyman_core::model::budget::Budgets;
 use journeyman_core::ports::ProjectStore;
 use journeyman_core::project::{
     Answers, CheckMode, CheckSettings, CheckoutSettings, CiFiles, CodeHostSettings, CommentSettings, CommitSettings,
-    KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, PullRequestSettings, ReviewRequests,
-    Reviews, SandboxSettings, SecretUse, Settings, Submodules, ToolKind,
+    KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, PullRequestSettings, Resolve,
+    ReviewRequests, Reviews, SandboxSettings, SecretUse, Settings, Submodules, ToolKind,
 };
 use journeyman_core::pull::PullState;
 use journeyman_core::user::Role;
@@ -51,6 +51,7 @@ fn settings() -> Settings {
             issue_label: text("agent"),
             answers: Answers::Quiet,
             review_requests: ReviewRequests::Read,
+            resolve: Resolve::Answered,
         },
         checks: CheckSettings {
             mode: CheckMode::Fix,

@@ -17,8 +17,8 @@ pub use self::changes::{
     ProjectChanges, PullRequestChanges, SandboxChanges,
 };
 pub use self::choices::{
-    Answers, CheckMode, CiFiles, CodeHostKind, Effort, KeepUpToDate, Lfs, Permissions, Pull, ReviewRequests, Reviews,
-    SecretUse, Submodules, ToolKind,
+    Answers, CheckMode, CiFiles, CodeHostKind, Effort, KeepUpToDate, Lfs, Permissions, Pull, Resolve, ReviewRequests,
+    Reviews, SecretUse, Submodules, ToolKind,
 };
 pub use self::parts::{Budget, Checkout, Checks, CodeHost, Comments, Commits, Limits, PullRequest, Sandbox};
 pub use self::patch::{change, create};

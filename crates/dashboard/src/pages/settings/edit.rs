@@ -8,8 +8,8 @@ use journeyman_core::model::budget::Budgets;
 use journeyman_core::project::decide::Proposal;
 use journeyman_core::project::{
     Answers, CODE_HOST_TOKEN, CheckMode, CheckSettings, CheckoutSettings, CiFiles, DEFAULT_AGENT, DEFAULT_MODEL,
-    KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, ReviewRequests, Reviews, SecretChanges,
-    SecretUse, SecretValue, Submodules,
+    KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, Resolve, ReviewRequests, Reviews,
+    SecretChanges, SecretUse, SecretValue, Submodules,
 };
 
 use crate::choices::{chosen_effort, chosen_model};
@@ -167,6 +167,7 @@ fn comments(fields: &Fields) -> Result<Edit, String> {
     let mention = fields.given("mention").map(|name| name.trim_start_matches('@').to_owned());
     let mention = mention.filter(|name| !name.is_empty());
     let answers = if fields.is_set("answers") { Answers::Full } else { Answers::Quiet };
+    let resolve = if fields.is_set("resolve") { Resolve::Answered } else { Resolve::Never };
     let settle_seconds = small(fields, "comments", "settleSeconds")?;
     let checks = CheckSettings {
         mode,
@@ -185,6 +186,7 @@ fn comments(fields: &Fields) -> Result<Edit, String> {
         settings.limits.automatic_per_day = automatic_per_day;
         if !is_hosted {
             (comments.answers, comments.review_requests) = (answers, review_requests);
+            comments.resolve = resolve;
             comments.issue_label.clone_from(&issue_label);
             settings.checks = checks.clone();
         }

@@ -15,8 +15,8 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::choices::{
-    Answers, CheckMode, CiFiles, CodeHostKind, Effort, KeepUpToDate, Lfs, Permissions, Pull, ReviewRequests, Reviews,
-    SecretUse, Submodules, ToolKind,
+    Answers, CheckMode, CiFiles, CodeHostKind, Effort, KeepUpToDate, Lfs, Permissions, Pull, Resolve, ReviewRequests,
+    Reviews, SecretUse, Submodules, ToolKind,
 };
 
 /// The fields of a project that a client may set. A field that is left out keeps its value; at creation, it gets its
@@ -178,6 +178,8 @@ pub struct CommentChanges {
     pub answers: Option<Answers>,
     /// The people who may ask for a review of a pull request; by default, `write`.
     pub review_requests: Option<ReviewRequests>,
+    /// The threads that the service marks as resolved; by default, `never`.
+    pub resolve: Option<Resolve>,
 }
 
 /// The treatment of the checks of pull requests.
@@ -361,6 +363,7 @@ impl ProjectChanges {
                 issue_label: comments.issue_label,
                 answers: comments.answers.unwrap_or_default().into(),
                 review_requests: comments.review_requests.unwrap_or_default().into(),
+                resolve: comments.resolve.unwrap_or_default().into(),
             },
             checks: CheckSettings {
                 mode: checks.mode.unwrap_or_default().into(),

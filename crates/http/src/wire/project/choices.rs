@@ -170,15 +170,30 @@ mirror! {
 }
 
 mirror! {
+    project::Resolve;
+    /// The threads of comments that the service marks as resolved.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Resolve {
+        /// None.
+        #[default]
+        Never,
+        /// Those in which the service has replied, if commits answer the comments.
+        Answered,
+    }
+}
+
+mirror! {
     project::Answers;
     /// What people are told at the code host whose comments led to nothing.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum Answers {
         /// The service reacts to the comment, and writes the reason once for each person, conversation and kind of reason.
+        /// It also shows the progress of the messages that comments led to.
         #[default]
         Full,
-        /// The service only reacts to the comment.
+        /// The service only reacts to the comment, and writes nothing before a message has ended.
         Quiet,
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::choices::{
-    Answers, CheckMode, CiFiles, CodeHostKind, KeepUpToDate, Lfs, Permissions, Pull, ReviewRequests, Reviews,
+    Answers, CheckMode, CiFiles, CodeHostKind, KeepUpToDate, Lfs, Permissions, Pull, Resolve, ReviewRequests, Reviews,
     Submodules, ToolKind,
 };
 
@@ -147,13 +147,16 @@ pub struct Comments {
     pub answers: Answers,
     /// The people who may ask for a review of a pull request.
     pub review_requests: ReviewRequests,
+    /// The threads that the service marks as resolved. Hosts without resolution of threads ignore it.
+    pub resolve: Resolve,
 }
 
 impl From<CommentSettings> for Comments {
     fn from(settings: CommentSettings) -> Self {
-        let CommentSettings { reviews, mention, settle_seconds, issue_label, answers, review_requests } = settings;
+        let CommentSettings { reviews, mention, settle_seconds, issue_label, answers, review_requests, resolve } =
+            settings;
         let (reviews, answers, review_requests) = (reviews.into(), answers.into(), review_requests.into());
-        Self { reviews, mention, settle_seconds, issue_label, answers, review_requests }
+        Self { reviews, mention, settle_seconds, issue_label, answers, review_requests, resolve: resolve.into() }
     }
 }
 
