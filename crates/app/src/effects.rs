@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use crate::UseCases;
+use crate::summary::Summary;
 use async_trait::async_trait;
 use journeyman_core::checks;
 use journeyman_core::ids::{JobId, MessageId, Sha};
-use journeyman_core::inbox::answer;
-use journeyman_core::inbox::route::MARKER;
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::{Job, JobState, JobStatus, PullRepository};
-use journeyman_core::message::{MessageSource, MessageStatus, Origin};
+use journeyman_core::message::{MessageSource, MessageStatus};
 use journeyman_core::ports::{
-    CommentKind, CommentPlace, CommentRef, CommitStatus, Diffs, Discussion, EffectError, EffectHandler, Forge,
-    ForgeError, Reaction, StatusState, StoreError,
+    CommentPlace, CommentRef, CommitStatus, Diffs, Discussion, EffectError, EffectHandler, Forge, ForgeError, Reaction,
+    StatusState, StoreError,
 };
+use journeyman_core::project::{Answers, Project};
 use journeyman_core::pull::PullState;
 use journeyman_core::pull_updates;
 use journeyman_core::run::ReasonCode;
@@ -34,7 +34,7 @@ impl HostEffects {
 }
 
 /// An error of an effect.
-enum Failed {
+pub(crate) enum Failed {
     /// Another attempt may succeed.
     Later(String),
     /// No attempt will succeed.
@@ -100,53 +100,56 @@ impl EffectHandler for HostEffects {
 impl HostEffects {
     /// Returns the job with its repository; `None` if either no longer exists.
     async fn find(&self, job: JobId) -> Result<Option<(Job, Arc<dyn Forge>)>, Failed> {
+        Ok(self.find_with_project(job).await?.map(|(job, _, forge)| (job, forge)))
+    }
+
+    /// Returns the job with its project and its repository; `None` if one of them no longer exists.
+    async fn find_with_project(&self, job: JobId) -> Result<Option<(Job, Project, Arc<dyn Forge>)>, Failed> {
         let parts = self.0.parts();
         let Some(job) = parts.store.job(job).await? else { return Ok(None) };
         let Some(project) = parts.store.project(job.project.clone()).await? else { return Ok(None) };
         let forge = parts.forges.of(&project).await?;
-        Ok(Some((job, forge)))
+        Ok(Some((job, project, forge)))
     }
 
-    /// Returns whether a pull request or issue of a repository is that of the project: the project may have another
-    /// repository now, with other pull requests and issues of the same numbers.
     async fn is_at(forge: &dyn Forge, repository: &PullRepository) -> Result<bool, Failed> {
-        Ok(forge.host() == repository.host && forge.repository().await?.id == repository.id)
+        Ok(is_at(forge, repository).await?)
     }
 
+    /// Reacts to the comments of a message, and writes the first version of its summary.
     async fn acknowledge(&self, job: JobId, message: MessageId) -> Result<(), Failed> {
-        let Some((job, forge)) = self.find(job).await? else { return Ok(()) };
-        let message = self.0.parts().store.message(message).await?;
-        let (Some(discussion), Some(source)) = (forge.discussion(), message.and_then(|message| message.source)) else {
-            return Ok(());
-        };
-        if !Self::is_at(&*forge, &source.repository).await? {
-            return Ok(());
-        }
-        if source.origin == Origin::Issue {
-            let text = format!("I am working on this: [job]({}).", self.url(&job));
-            let marker = format!("{MARKER}job:{} -->", job.id);
-            discussion.comment(CommentPlace::Issue(source.number), &marker, &text).await?;
-        }
-        react(discussion, &source, Reaction::Seen).await
-    }
-
-    async fn answer(&self, job: JobId, message: MessageId) -> Result<(), Failed> {
-        let Some((job, forge)) = self.find(job).await? else { return Ok(()) };
+        let Some((job, project, forge)) = self.find_with_project(job).await? else { return Ok(()) };
         let Some(message) = self.0.parts().store.message(message).await? else { return Ok(()) };
         let (Some(discussion), Some(source)) = (forge.discussion(), &message.source) else { return Ok(()) };
         if !Self::is_at(&*forge, &source.repository).await? {
             return Ok(());
         }
+        react(discussion, source, Reaction::Seen).await?;
+        if project.settings.comments.answers == Answers::Full && discussion.can_update() {
+            let summary = Summary { job: &job, message: &message, discussion };
+            self.0.show_progress(&summary, None, true).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers a message: in its summary, which replaces the progress, and with replies in threads.
+    async fn answer(&self, job: JobId, message: MessageId) -> Result<(), Failed> {
+        let Some((job, project, forge)) = self.find_with_project(job).await? else { return Ok(()) };
+        let Some(message) = self.0.parts().store.message(message).await? else { return Ok(()) };
+        let (Some(discussion), Some(source)) = (forge.discussion(), &message.source) else { return Ok(()) };
+        if !Self::is_at(&*forge, &source.repository).await? {
+            return Ok(());
+        }
+        let summary = Summary { job: &job, message: &message, discussion };
         if job.options.review.is_some() && message.status == MessageStatus::Finished {
-            self.write_review(&job, &message, discussion).await?;
+            if let Some(review) = self.write_review(&job, &message, discussion).await? {
+                self.0.show_review(&summary, &review).await?;
+            }
             return react(discussion, source, Reaction::Done).await;
         }
-        let reason = self.0.reason_of(&message).await?;
-        let Some(text) = answer::answer(&message, reason.as_ref(), &self.url(&job)) else { return Ok(()) };
-        let is_issue =
-            source.comments.first().map_or(source.origin == Origin::Issue, |one| one.kind == CommentKind::Issue);
-        let place = if is_issue { CommentPlace::Issue(source.number) } else { CommentPlace::Pull(source.number) };
-        discussion.comment(place, &answer::marker(&message), &text).await?;
+        if !self.0.show_answer(&summary, project.settings.comments.resolve).await? {
+            return Ok(());
+        }
         let is_done = message.status == MessageStatus::Finished;
         react(discussion, source, if is_done { Reaction::Done } else { Reaction::Failed }).await
     }
@@ -210,8 +213,14 @@ impl HostEffects {
     }
 
     fn url(&self, job: &Job) -> String {
-        format!("{}/projects/{}/jobs/{}", self.0.parts().public_url, job.project, job.id)
+        self.0.job_page(job)
     }
+}
+
+/// Returns whether a pull request or issue of a repository is that of the project: the project may have another repository
+/// now, with other pull requests and issues of the same numbers.
+pub(crate) async fn is_at(forge: &dyn Forge, repository: &PullRepository) -> Result<bool, ForgeError> {
+    Ok(forge.host() == repository.host && forge.repository().await?.id == repository.id)
 }
 
 /// Returns whether the job's last work was canceled.

@@ -21,6 +21,7 @@ mod app {
         mod polled;
         mod pull_jobs;
         mod pulls;
+        mod replies;
         mod reviews;
         mod threads;
     }

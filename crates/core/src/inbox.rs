@@ -17,6 +17,7 @@ pub mod earlier;
 pub mod refusal;
 pub mod review;
 pub mod route;
+pub mod sections;
 mod suggested;
 pub mod text;
 pub mod version;

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::diff_stat::MessageDiff;
 use crate::ids::{JobId, KeyId, MessageId, RunId, Sha};
 use crate::job::PullRepository;
-use crate::ports::{CommentKind, Permission};
+use crate::ports::{CommentKind, InThread, Permission};
+use crate::position::Thread;
 use crate::time::Timestamp;
 use crate::trace::TraceParent;
 
@@ -132,6 +133,24 @@ pub struct SourceComment {
     pub url: String,
     /// The first line of the text, at most 120 characters.
     pub title: String,
+    /// The thread in which the comment gets a reply; `None` if it is answered in the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<Thread>,
+    /// The ID of the review that a comment with a thread is part of, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<String>,
+    /// The path of the file that the comment is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+impl SourceComment {
+    /// Returns the comment as part of its thread; `None` if it gets no reply.
+    #[must_use]
+    pub fn in_thread(&self) -> Option<InThread> {
+        let thread = self.thread.clone()?;
+        Some(InThread { kind: self.kind, id: self.id.clone(), thread, review: self.review.clone() })
+    }
 }
 
 /// The treatment of a message if the job is active.

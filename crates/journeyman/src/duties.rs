@@ -10,6 +10,7 @@ mod comparisons;
 mod git;
 mod outbox;
 mod polls;
+mod progress;
 
 mod retention;
 mod workspaces;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures::FutureExt as _;
-use journeyman_app::{Deliverer, HostEffects, Poller, UseCases};
+use journeyman_app::{Deliverer, HostEffects, Poller, ProgressReporter, UseCases};
 use journeyman_core::ports::{DutyMeter, DutyTotals, PollTotals, Store};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_worker::Host;
@@ -35,6 +36,7 @@ use self::git::MaintainGit;
 pub(crate) use self::git::Repositories;
 use self::outbox::CarryOutEffects;
 use self::polls::PollCodeHosts;
+use self::progress::ReportProgress;
 
 use self::retention::ApplyRetention;
 use self::workspaces::RemoveIdleWorkspaces;
@@ -111,6 +113,7 @@ impl Duties {
         duties.push(Box::new(ReadChecks(cases.clone())));
         duties.push(Box::new(PlanComparisons(cases.clone())));
         duties.push(Box::new(ComparePulls(cases.clone())));
+        duties.push(Box::new(ReportProgress(ProgressReporter::new(cases.clone()))));
         let poller = Arc::new(Poller::new(cases.clone()));
         duties.push(Box::new(PollCodeHosts { poller: Arc::clone(&poller) }));
         let deliverer = cases.deliverer(Arc::new(Machine));

@@ -13,22 +13,21 @@ use super::{Failed, HostEffects};
 const DIFF_BYTES: usize = 32 << 20;
 
 impl HostEffects {
-    /// Writes the review that the answer of a message is.
+    /// Writes the review that the answer of a message is, and returns its page; `None` if nothing was reviewed.
     pub(super) async fn write_review(
         &self,
         job: &Job,
         message: &Message,
         discussion: &dyn Discussion,
-    ) -> Result<(), Failed> {
-        let (Some(reviewed), Some(branch)) = (&job.options.review, &job.branch) else { return Ok(()) };
-        let Some(project) = self.0.parts().store.project(job.project.clone()).await? else { return Ok(()) };
+    ) -> Result<Option<String>, Failed> {
+        let (Some(reviewed), Some(branch)) = (&job.options.review, &job.branch) else { return Ok(None) };
+        let Some(project) = self.0.parts().store.project(job.project.clone()).await? else { return Ok(None) };
         let later = |error: String| Failed::Later(format!("the changes that were reviewed cannot be read: {error}"));
         let diff = self.1.diff(&project, job).await.map_err(|error| later(error.to_string()))?;
         let (diff, _) = beginning(diff, DIFF_BYTES).await.map_err(|error| later(error.to_string()))?;
         let answer = message.answer.as_deref().unwrap_or_default();
         let marker = format!("{MARKER}review:{} -->", message.id);
         let review = review::review(answer, &String::from_utf8_lossy(&diff), &branch.head, (marker, &self.url(job)));
-        discussion.write_review(reviewed.number, &review).await?;
-        Ok(())
+        Ok(Some(discussion.write_review(reviewed.number, &review).await?))
     }
 }

@@ -319,7 +319,7 @@ impl UseCases {
         let text = match found {
             (Some(job), Some(message)) => {
                 let reason = self.reason_of(&message).await?;
-                status::status(&message, reason.as_ref(), &job, &self.slack_job_url(&job))
+                status::status(&message, reason.as_ref(), &job, &self.job_page(&job))
             }
             _ => refused("the job of this thread was deleted"),
         };

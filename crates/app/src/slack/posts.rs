@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use journeyman_core::ids::{JobId, MessageId};
-use journeyman_core::job::Job;
 use journeyman_core::ports::{SlackError, SlackMessage, StoreError};
 use journeyman_core::project::SecretValue;
 use journeyman_core::retry::backoff;
@@ -181,13 +180,8 @@ impl UseCases {
             return Ok(None);
         };
         let reason = self.reason_of(&message).await?;
-        let text = status(&message, reason.as_ref(), &job, &self.slack_job_url(&job));
+        let text = status(&message, reason.as_ref(), &job, &self.job_page(&job));
         Ok(Some((text, message.status.is_final())))
-    }
-
-    /// Returns the page of a job.
-    pub(super) fn slack_job_url(&self, job: &Job) -> String {
-        format!("{}/projects/{}/jobs/{}", self.parts().public_url, job.project, job.id)
     }
 }
 

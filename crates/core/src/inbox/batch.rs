@@ -9,6 +9,7 @@ use crate::position::{Position, Thread};
 use crate::suggestion::{Replaces, excerpt};
 
 use super::earlier::Earlier;
+use super::sections::ask;
 use super::suggested::suggested;
 
 /// A comment, as part of a message.
@@ -105,7 +106,19 @@ impl Part {
     #[must_use]
     pub fn source(&self, dialect: Dialect) -> SourceComment {
         let title = crate::job::title_of(&Shown::markdown(&self.body, dialect).text);
-        SourceComment { kind: self.kind, id: self.id.clone(), url: self.url.clone(), title }
+        let is_answered_there = self.position.is_some()
+            || self.kind == CommentKind::Line
+            || self.thread.as_ref().is_some_and(|thread| thread.may_have_earlier(&self.id));
+        let thread = self.thread.clone().filter(|_| is_answered_there);
+        SourceComment {
+            kind: self.kind,
+            id: self.id.clone(),
+            url: self.url.clone(),
+            title,
+            review: self.review.clone().filter(|_| thread.is_some()),
+            thread,
+            path: self.position.as_ref().map(|position| position.path.clone()),
+        }
     }
 }
 
@@ -194,9 +207,7 @@ pub fn prompt_about(subject: &str, parts: &[Part], dialect: Dialect, boundary: &
     let count = parts.len();
     let noun = if count == 1 { "comment" } else { "comments" };
     let verb = if origin(parts) == Origin::Review { "reviewed" } else { "commented on" };
-    let mut text = format!(
-        "{names} {verb} {subject} ({count} {noun}). Work on each comment. Say in your answer, for each, what you did.\n"
-    );
+    let mut text = format!("{names} {verb} {subject} ({count} {noun}). Work on each comment. {}\n", ask(count));
     let mut sections: Vec<[String; 2]> = (0..count).map(|place| section(parts, place, dialect, boundary)).collect();
     let length = |sections: &[[String; 2]]| sections.iter().flatten().map(|part| part.chars().count()).sum::<usize>();
     // The patches of suggestions get a part of what is left, and the earlier comments of threads the rest.
@@ -415,7 +426,7 @@ mod tests {
             ..part("2", "Do what bob said:\n```suggestion\nlock\n```", Some(("src/a.rs", 2)))
         };
         let expected = "\
-ada reviewed pull request #3 (1 comment). Work on each comment. Say in your answer, for each, what you did.
+ada reviewed pull request #3 (1 comment). Work on each comment. Say in your answer what you did.
 
 ## Comment 1 on `src/a.rs`, lines 1–2 (ada)
 

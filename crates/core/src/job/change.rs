@@ -236,9 +236,10 @@ fn record(job: Job, events: &[Event], now: Timestamp) -> Change {
     let mut change = Change { job, rows: Vec::new(), log: Vec::new() };
     for event in events {
         let newest = effect::newest(&change.job).cloned();
+        let withdrawn = effect::of_withdrawn(&change.job, event);
         apply(&mut change.job, event, now);
         change.rows.extend(row(&change.job, event, now));
-        let effects = effect::of_event(&change.job, event).into_iter();
+        let effects = effect::of_event(&change.job, event).into_iter().chain(withdrawn);
         let effects = effects.chain(effect::of_older(newest, &change.job, event));
         change.rows.extend(effects.map(|effect| Row::InsertTask { effect, at: now }));
         change.job.revision += u64::from(event.is_revision());

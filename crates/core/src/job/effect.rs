@@ -186,6 +186,13 @@ pub(super) fn of_older(before: Option<Sha>, job: &Job, event: &Event) -> Option<
     Some(Effect::SetStatus { job: job.id, sha: older, state: StatusState::Success })
 }
 
+/// Returns the effect that says on the code host that a message was withdrawn; `job` is the state before the event.
+#[must_use]
+pub(super) fn of_withdrawn(job: &Job, event: &Event) -> Option<Effect> {
+    let Event::MessageWithdrawn(message) = event else { return None };
+    job.to_answer.contains(message).then_some(Effect::Answer { job: job.id, message: *message })
+}
+
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;

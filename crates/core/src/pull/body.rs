@@ -320,6 +320,9 @@ mod tests {
             id: "1".to_owned(),
             url: String::new(),
             title: title.to_owned(),
+            thread: None,
+            review: None,
+            path: None,
         };
         let author = || SourceAuthor { id: "1".to_owned(), name: "ada".to_owned(), permission: Permission::Write };
         for (origin, comments, author, expected) in [

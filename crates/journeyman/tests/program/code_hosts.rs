@@ -9,6 +9,7 @@ mod restarts;
 mod secrets;
 mod storm;
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -165,11 +166,20 @@ impl World {
         }
     }
 
-    /// Returns the comments of the service.
+    /// Returns the comments of the service, without those that show the progress of a message.
     fn answers(&self) -> Vec<String> {
         let mut state = self.host.state();
         let comments = &state.by_path(PATH).unwrap().comments;
-        comments.iter().filter(|comment| comment.author == State::BOT).map(|comment| comment.body.clone()).collect()
+        let ours = comments.iter().filter(|comment| comment.author == State::BOT).map(|comment| comment.body.clone());
+        ours.filter(|body| !body.starts_with('⏳') && !body.starts_with('⚙')).collect()
+    }
+
+    /// Returns the replies of the service in threads, each with the comment that it answers.
+    fn replies(&self) -> Vec<(u64, String)> {
+        let mut state = self.host.state();
+        let replies = &state.by_path(PATH).unwrap().replies;
+        let ours = replies.iter().filter(|reply| reply.author == State::BOT);
+        ours.map(|reply| (reply.to, reply.body.clone())).collect()
     }
 
     fn reactions(&self, id: u64) -> Vec<String> {
@@ -331,6 +341,14 @@ fn a_review_with_many_comments_becomes_one_message() {
     assert!(prompts[1].contains("hello.txt"), "{}", prompts[1]);
     let answers = until("no answer", &service, || Some(world.answers()).filter(|answers| !answers.is_empty()));
     assert_eq!((answers.len(), answers[0].matches("\n- [").count()), (1, 12), "{}", answers[0]);
+    // Each thread has one reply, and the conversation one comment, which has shown the progress before.
+    let replies = until("no replies", &service, || Some(world.replies()).filter(|replies| replies.len() == 12));
+    let answered: BTreeSet<u64> = replies.iter().map(|(to, _)| *to).collect();
+    assert_eq!(answered.len(), 12, "{replies:#?}");
+    let ours = world.host.state().by_path(PATH).unwrap().comments.clone();
+    assert_eq!(ours.iter().filter(|comment| comment.author == State::BOT).count(), 1, "{ours:#?}");
+    let reactions = || world.host.state().by_path(PATH).unwrap().reviews[0].comments[11].reactions.clone();
+    until("no reaction", &service, || (reactions() == ["eyes", "rocket"]).then_some(()));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_app::{HostEffects, JobRequest, Outbox, Received};
+use journeyman_core::diff_stat::{CommitDiff, DiffStat, MessageDiff, TurnDiff};
 use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue, HostReview, IssueAction};
 use journeyman_core::ids::{JobId, Sha, WorkerId};
 use journeyman_core::inbox::{INBOX_LEASE, InboxEvent};
@@ -235,6 +236,12 @@ impl Desk {
 
     /// Ends the turn that a worker has begun, with a commit.
     pub(crate) async fn publish(&self, token: journeyman_core::job::Token) -> Sha {
+        self.publish_with(token, "I did it.", &[]).await
+    }
+
+    /// Ends the turn that a worker has begun, with an answer and a commit that has changed files. Without files, it is not
+    /// known which ones it has changed.
+    pub(crate) async fn publish_with(&self, token: journeyman_core::job::Token, answer: &str, paths: &[&str]) -> Sha {
         let job = self.job().await;
         let pushed = job.branch.and_then(|branch| branch.pushed);
         let base = sha(0);
@@ -248,10 +255,18 @@ impl Desk {
             repository: None,
         };
         let sha = sha(token.0);
+        let commit = CommitDiff {
+            sha: sha.clone(),
+            subject: "Rename it".to_owned(),
+            stat: DiffStat::default(),
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+        };
+        let message = MessageDiff { commits: vec![commit], ..MessageDiff::default() };
+        let diff = (!paths.is_empty()).then(|| Box::new(TurnDiff { branch: DiffStat::default(), message }));
         let ended = Report::TurnEnded {
             head: sha.clone(),
             commits: vec![sha.clone()],
-            artifacts: TurnArtifacts { answer: Some("I did it.".to_owned()), ..TurnArtifacts::default() },
+            artifacts: TurnArtifacts { answer: Some(answer.to_owned()), diff, ..TurnArtifacts::default() },
             ending: Ending::Done,
         };
         let pull = Pull { repository: Some(self.host.indexed()), ..Pull::new(PULL, &pull(PullState::Open).url) };

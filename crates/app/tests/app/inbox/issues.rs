@@ -363,7 +363,7 @@ async fn a_mention_in_a_comment_makes_a_job_of_the_issue() {
         assert_eq!(message.author.as_deref(), Some("maria"), "{name}");
         let written = desk.host.written();
         assert!(written[0].text.starts_with("Nothing was done: the author may not push"), "{name}");
-        assert!(written[1].text.starts_with("I am working on this"), "{name}");
+        assert!(written[1].text.starts_with("⏳ Queued."), "{name}");
         assert_eq!(desk.host.reactions("4"), [Reaction::Seen], "{name}");
         // The next comment is a follow-up.
         desk.deliver(on_issue("5", &maria, "@journeyman and add a test")).await;
