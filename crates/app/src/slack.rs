@@ -60,6 +60,7 @@ impl SlackEdit {
         settings.mode = self.mode.unwrap_or(settings.mode);
         if let Some(identity) = identity {
             settings.bot_user.clone_from(&identity.bot_user);
+            settings.enterprise.clone_from(&identity.enterprise);
         }
         merge(&mut settings.channels, &self.channels);
         merge(&mut settings.users, &self.users);
@@ -142,10 +143,11 @@ impl UseCases {
         self.check_mappings(&edit).await?;
         let identity = self.identify(&secrets).await?;
         let now = self.parts().engine.now();
-        let SlackIdentity { team, name, bot_user } = identity;
+        let SlackIdentity { team, enterprise, name, bot_user } = identity;
         let name = if name.trim().is_empty() { team.clone() } else { name };
         let (channels, users) = (BTreeMap::new(), BTreeMap::new());
-        let settings = edit.apply(&SlackSettings { name, team, bot_user, mode, channels, users }, None);
+        let settings = SlackSettings { name, team, bot_user, enterprise, mode, channels, users };
+        let settings = edit.apply(&settings, None);
         let id = SlackWorkspaceId::from_uuid(self.parts().ids.uuid(now));
         let workspace = SlackWorkspace { id, settings, created_at: now, version: FIRST_VERSION };
         let audit = self.audit(caller, "slack_workspace.created", id);

@@ -75,6 +75,9 @@ pub struct SlackSettings {
     pub team: String,
     /// The ID of the bot's user at Slack.
     pub bot_user: String,
+    /// The ID of the Enterprise organization, if the app is installed for the whole organization.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enterprise: Option<String>,
     /// The way in which events arrive.
     pub mode: SlackMode,
     /// The projects of channels, by the ID of the channel.
@@ -151,8 +154,63 @@ pub struct SlackPlace {
     pub thread: String,
 }
 
+impl SlackSettings {
+    /// Returns whether an event is for this installation of the app. In a channel that is shared with another workspace,
+    /// and in the other workspaces of an organization, the event may have occurred in a workspace that is not this one.
+    #[must_use]
+    pub fn has(&self, event: &SlackEvent) -> bool {
+        let is_it = |one: &SlackInstallation| match &one.enterprise {
+            Some(enterprise) if one.is_org_wide => {
+                self.enterprise.as_ref() == Some(enterprise) || self.team == *enterprise
+            }
+            _ => one.team.as_ref() == Some(&self.team),
+        };
+        event.team == self.team || event.installations.iter().any(is_it)
+    }
+}
+
+/// An installation of the app that gets an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlackInstallation {
+    /// The ID of the workspace; `None` for some events of an installation for a whole organization.
+    pub team: Option<String>,
+    /// The ID of the Enterprise organization.
+    pub enterprise: Option<String>,
+    /// `true` if the app is installed for the whole organization.
+    pub is_org_wide: bool,
+}
+
+/// The kind of the author of a message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlackAuthor {
+    /// A person of the workspace, or of its organization.
+    #[default]
+    Member,
+    /// A person of another workspace, in a channel that is shared with it.
+    OtherWorkspace,
+    /// A bot or a workflow.
+    Bot,
+    /// A person, in an event for an installation of the app that is not connected with the service.
+    OtherInstallation,
+    /// A kind that a newer version has stored and this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl SlackAuthor {
+    fn is_member(&self) -> bool {
+        *self == Self::Member
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// A message of a person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlackText {
     /// The ID of the author at Slack.
     pub user: String,
@@ -166,6 +224,12 @@ pub struct SlackText {
     /// the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<TokenHash>,
+    /// The kind of the author.
+    #[serde(default, skip_serializing_if = "SlackAuthor::is_member")]
+    pub author: SlackAuthor,
+    /// The number of files of the message.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub files: u32,
 }
 
 /// The content of an event.
@@ -185,8 +249,12 @@ pub enum SlackContent {
 pub struct SlackEvent {
     /// The ID of the event, which repetitions have too.
     pub event_id: String,
-    /// The ID of the workspace at Slack.
+    /// The ID of the workspace at Slack in which the event occurred.
     pub team: String,
+    /// The installations of the app that get the event, as far as the event names them.
+    pub installations: Vec<SlackInstallation>,
+    /// The ID of the workspace of the author, if the event names it.
+    pub author_team: Option<String>,
     /// The ID of the channel.
     pub channel: String,
     /// The timestamp of the first message of the thread.

@@ -127,8 +127,11 @@ impl Slack for Client {
 
     async fn identity(&self, token: &SecretValue) -> Result<SlackIdentity, SlackError> {
         let body = self.call(token, "auth.test", json!({})).await?;
+        let is_org_wide = body["is_enterprise_install"] == true;
+        let enterprise = body["enterprise_id"].as_str().filter(|_| is_org_wide).map(str::to_owned);
         Ok(SlackIdentity {
             team: text_of(&body, "/team_id")?,
+            enterprise,
             name: text_of(&body, "/team")?,
             bot_user: text_of(&body, "/user_id")?,
         })

@@ -9,7 +9,7 @@ use journeyman_core::ports::{
     SignedRequest, Slack, SlackDelivery, SlackEnvelope, SlackError, SlackIdentity, SlackMessage, SlackSocket,
 };
 use journeyman_core::project::SecretValue;
-use journeyman_core::slack::{SlackContent, SlackEvent, SlackText};
+use journeyman_core::slack::{SlackAuthor, SlackContent, SlackEvent, SlackInstallation, SlackText};
 use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -61,6 +61,16 @@ impl FakeSlack {
     pub fn message(id: &str, user: &str, ts: &str, thread: Option<&str>, text: &str) -> Vec<u8> {
         let thread = thread.unwrap_or(ts);
         let body = json!({ "id": id, "user": user, "channel": "C1", "ts": ts, "thread": thread, "text": text });
+        body.to_string().into_bytes()
+    }
+
+    /// Returns the body of an event as [`FakeSlack::message`] does, with more fields: `edited`, `bot`, `files` (a number),
+    /// `team`, `author_team`, and `installations`, each with `team` or `enterprise`.
+    pub fn message_with(id: &str, user: &str, ts: &str, thread: Option<&str>, text: &str, more: &Value) -> Vec<u8> {
+        let mut body: Value = serde_json::from_slice(&Self::message(id, user, ts, thread, text)).unwrap_or_default();
+        if let (Some(body), Some(more)) = (body.as_object_mut(), more.as_object()) {
+            body.extend(more.clone());
+        }
         body.to_string().into_bytes()
     }
 
@@ -142,16 +152,31 @@ fn read(body: &[u8]) -> Result<SlackDelivery, String> {
         text: text("text"),
         is_mention: text("text").contains("<@UBOT>") && body["plain"].is_null(),
         is_direct: text("channel").starts_with('D'),
+        author: if body["bot"] == true { SlackAuthor::Bot } else { SlackAuthor::Member },
+        files: body["files"].as_u64().and_then(|files| files.try_into().ok()).unwrap_or_default(),
         code: None,
     };
+    let optional = |name: &str| body[name].as_str().map(str::to_owned);
+    let installation = |one: &Value| SlackInstallation {
+        team: one["team"].as_str().map(str::to_owned),
+        enterprise: one["enterprise"].as_str().map(str::to_owned),
+        is_org_wide: one["enterprise"].is_string(),
+    };
+    let installations = body["installations"].as_array().into_iter().flatten().map(installation).collect();
     let is_deleted = body["deleted"] == true;
     Ok(SlackDelivery::Event(Box::new(SlackEvent {
         event_id: text("id"),
-        team: "T1".to_owned(),
+        team: optional("team").unwrap_or_else(|| "T1".to_owned()),
+        installations,
+        author_team: optional("author_team"),
         channel: text("channel"),
         thread: text("thread"),
         ts: text("ts"),
-        content: if is_deleted { SlackContent::Deleted } else { SlackContent::Sent(said) },
+        content: match (is_deleted, body["edited"] == true) {
+            (true, _) => SlackContent::Deleted,
+            (_, true) => SlackContent::Edited(said),
+            _ => SlackContent::Sent(said),
+        },
     })))
 }
 
@@ -213,7 +238,9 @@ impl Slack for FakeSlack {
             return Err(SlackError::Repairable("Slack refused auth.test (token_revoked)".to_owned()));
         }
         let team = if token.0.ends_with("other") { "T2" } else { "T1" };
-        Ok(SlackIdentity { team: team.to_owned(), name: "Acme".to_owned(), bot_user: "UBOT".to_owned() })
+        let enterprise = token.0.ends_with("org").then(|| "E1".to_owned());
+        let (name, bot_user) = ("Acme".to_owned(), "UBOT".to_owned());
+        Ok(SlackIdentity { team: team.to_owned(), enterprise, name, bot_user })
     }
 
     async fn post(&self, _token: &SecretValue, message: SlackMessage<'_>) -> Result<String, SlackError> {

@@ -15,10 +15,13 @@ use journeyman_core::model::Effort;
 use journeyman_core::ports::{SlackEventFilter, StoreError, UpdateError};
 use journeyman_core::retry::backoff;
 use journeyman_core::slack::route::{self, Ask};
-use journeyman_core::slack::status::{self, help, published_code, refused, unknown_channel, unknown_user};
+use journeyman_core::slack::status::{
+    self, edited, files, help, only_people, published_code, refused, unknown_channel, unknown_stranger, unknown_user,
+};
+use journeyman_core::slack::text::mentions;
 use journeyman_core::slack::{
-    MAX_ATTEMPTS, NewSlackPost, SLACK_LEASE, SLACK_LIMIT, SlackContent, SlackDecision, SlackInboxEvent, SlackNext,
-    SlackOutcome, SlackText, SlackThread, SlackWorkspace, decide,
+    MAX_ATTEMPTS, NewSlackPost, SLACK_LEASE, SLACK_LIMIT, SlackAuthor, SlackContent, SlackDecision, SlackInboxEvent,
+    SlackNext, SlackOutcome, SlackText, SlackThread, SlackWorkspace, decide,
 };
 use journeyman_core::user::{TokenHash, User};
 
@@ -127,10 +130,7 @@ impl UseCases {
         };
         let message = match &event.content {
             SlackContent::Sent(message) => message,
-            SlackContent::Edited(_) => {
-                let detail = "edits of messages are not used; send another message";
-                return Ok(Outcome::ignored(SlackOutcome::TooLate).because(detail));
-            }
+            SlackContent::Edited(message) => return self.outcome_of_edit(&workspace, event, message).await,
             SlackContent::Deleted => return self.withdraw_deleted(&workspace, event).await,
         };
         if self.events_of_message(event).await?.iter().any(|other| other.state != InboxState::Received) {
@@ -144,6 +144,22 @@ impl UseCases {
         let thread = thread.filter(|thread| project == Some(&thread.project));
         let asked = Asked { workspace: &workspace, event, message, thread };
         self.outcome_of_message(&asked).await
+    }
+
+    /// Returns the outcome of an edit, which has no effect. It is told where the message has addressed the service.
+    async fn outcome_of_edit(
+        &self,
+        workspace: &SlackWorkspace,
+        event: &SlackInboxEvent,
+        message: &SlackText,
+    ) -> Result<Outcome, Delay> {
+        let outcome = Outcome::ignored(SlackOutcome::TooLate);
+        let outcome = outcome.because("edits of messages are not used; send another message");
+        let was_used = self.events_of_message(event).await?.iter().any(|other| other.job.is_some());
+        if !was_used && !mentions(&message.text, &workspace.settings.bot_user) {
+            return Ok(outcome);
+        }
+        Ok(outcome.replying(format!("edited/{}", event.ts), edited()))
     }
 
     /// Returns the other events that carry the same message, without its edits.
@@ -160,10 +176,27 @@ impl UseCases {
 
     async fn outcome_of_message(&self, asked: &Asked<'_>) -> Result<Outcome, Delay> {
         let Asked { workspace, event, message, thread } = asked;
+        match message.author {
+            SlackAuthor::Member | SlackAuthor::OtherWorkspace => {}
+            SlackAuthor::Bot | SlackAuthor::Unknown => {
+                let outcome = Outcome::ignored(SlackOutcome::NotPermitted);
+                return Ok(outcome.because("a bot or a workflow has sent it").replying("bot", only_people()));
+            }
+            // The token of this workspace cannot write there.
+            SlackAuthor::OtherInstallation => {
+                let detail = "the app is also installed in another workspace, which is not connected; connect it at \
+                              System → Slack, or set the bot token again if the app is installed for an organization";
+                return Ok(Outcome::ignored(SlackOutcome::Refused).because(detail));
+            }
+        }
         let purpose = || format!("reply/{}", event.ts);
         match route::ask(message, &workspace.settings.bot_user, thread.is_some()) {
             Ask::Nothing if thread.is_none() && event.attempts <= 1 => Err(Delay::Early),
             Ask::Nothing => Ok(Outcome::ignored(SlackOutcome::NotAddressed)),
+            Ask::Help if message.files > 0 => {
+                let outcome = Outcome::ignored(SlackOutcome::Refused).because("files are not read");
+                Ok(outcome.replying(format!("files/{}", event.ts), files(message.files)))
+            }
             Ask::Help => Ok(Outcome::new(InboxState::Done, SlackOutcome::Answered).replying(purpose(), help())),
             Ask::Link(code) => self.link(asked, code).await,
             // The code was revoked when the event arrived.
@@ -175,7 +208,10 @@ impl UseCases {
             }
             ask => {
                 let Some(user) = self.slack_user(workspace, &message.user).await? else {
-                    let text = unknown_user(&message.user, &self.parts().public_url);
+                    let text = match message.author {
+                        SlackAuthor::OtherWorkspace => unknown_stranger(&message.user, &self.parts().public_url),
+                        _ => unknown_user(&message.user, &self.parts().public_url),
+                    };
                     let purpose = format!("unknown_user/{}", message.user);
                     return Ok(Outcome::ignored(SlackOutcome::UnknownUser).replying(purpose, text));
                 };
@@ -185,7 +221,7 @@ impl UseCases {
                     origin: Origin::Slack,
                     traceparent: None,
                 };
-                match (ask, thread) {
+                let outcome = match (ask, thread) {
                     (Ask::Prompt(text), None) => self.create_from_slack(asked, &caller, &text).await,
                     (Ask::Prompt(text), Some(thread)) => self.send_from_slack(asked, &caller, thread, text).await,
                     (_, None) => {
@@ -194,7 +230,14 @@ impl UseCases {
                     }
                     (Ask::Stop, Some(thread)) => self.stop_from_slack(asked, &caller, thread).await,
                     (_, Some(thread)) => self.status_for_slack(asked, thread).await,
-                }
+                };
+                let is_sent = |outcome: &Outcome| outcome.state == InboxState::Done && outcome.job.is_some();
+                Ok(match outcome? {
+                    outcome if message.files > 0 && is_sent(&outcome) => {
+                        outcome.replying(format!("files/{}", event.ts), files(message.files))
+                    }
+                    outcome => outcome,
+                })
             }
         }
     }

@@ -5,7 +5,9 @@ use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::ports::{AuditEntry, HookRefusal, SignedRequest, SlackDelivery, StoreError};
 use journeyman_core::slack::decide::revoke_code;
 use journeyman_core::slack::route::{hide_code, is_used};
-use journeyman_core::slack::{MOST_BYTES, NewSlackEvent, SlackContent, SlackSecret, SlackSettings, SlackWorkspace};
+use journeyman_core::slack::{
+    MOST_BYTES, NewSlackEvent, SlackAuthor, SlackContent, SlackEvent, SlackSecret, SlackSettings, SlackWorkspace,
+};
 use journeyman_core::user::TokenHash;
 
 use crate::UseCases;
@@ -79,8 +81,21 @@ impl UseCases {
             SlackDelivery::Other => return Ok(SlackReceived::NotUsed),
             SlackDelivery::Event(event) => *event,
         };
-        let SlackSettings { team, bot_user, .. } = &workspace.settings;
-        if event.team != *team {
+        let connected = self.slack_installation(workspace, &event).await?;
+        let is_connected = connected.is_some();
+        let workspace = connected.as_ref().unwrap_or(workspace);
+        let SlackSettings { team, bot_user, enterprise, .. } = &workspace.settings;
+        if let SlackContent::Sent(message) = &mut event.content {
+            // The workspaces of an organization have the same people.
+            let is_other = enterprise.is_none() && event.author_team.as_ref().is_some_and(|other| other != team);
+            if !is_connected {
+                tracing::warn!(team = event.team, "an event of Slack is for a workspace that is not connected");
+                message.author = SlackAuthor::OtherInstallation;
+            } else if is_other && message.author == SlackAuthor::Member {
+                message.author = SlackAuthor::OtherWorkspace;
+            }
+        }
+        if !is_connected && !is_mention(&event.content) {
             return Ok(SlackReceived::NotUsed);
         }
         if let SlackContent::Sent(message) | SlackContent::Edited(message) = &mut event.content {
@@ -97,6 +112,32 @@ impl UseCases {
         let is_new = self.parts().store.receive_slack(new).await?;
         self.0.slack_wake.notify_one();
         Ok(if is_new { SlackReceived::Stored } else { SlackReceived::Known })
+    }
+
+    /// Returns the connected workspace that an event is for. An app that is installed in several workspaces has one URL and
+    /// one kind of connection for all of them, so the event may be for another workspace with the same secret of the app
+    /// as the one to which it was sent.
+    async fn slack_installation(
+        &self,
+        workspace: &SlackWorkspace,
+        event: &SlackEvent,
+    ) -> Result<Option<SlackWorkspace>, StoreError> {
+        if workspace.settings.has(event) {
+            return Ok(Some(workspace.clone()));
+        }
+        let store = &self.parts().store;
+        let own = store.slack_secrets(workspace.id).await?;
+        for other in store.slack_workspaces().await? {
+            if other.id != workspace.id && other.settings.has(event) {
+                let secrets = store.slack_secrets(other.id).await?;
+                // Without the same secret, it is another app, which may not write for this one.
+                let is_same = |name| own.get(&name).is_some_and(|secret| secrets.get(&name) == Some(secret));
+                if is_same(SlackSecret::SigningSecret) || is_same(SlackSecret::AppToken) {
+                    return Ok(Some(other));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Revokes a code that was sent in a channel, if it is valid.
@@ -117,4 +158,8 @@ impl UseCases {
             Err(AdminError::Store(error)) => Err(error),
         }
     }
+}
+
+fn is_mention(content: &SlackContent) -> bool {
+    matches!(content, SlackContent::Sent(message) if message.is_mention)
 }

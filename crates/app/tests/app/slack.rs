@@ -14,6 +14,7 @@ use journeyman_core::slack::{SlackOutcome, SlackPostState, SlackSecret};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Role, TokenHash, User};
 use journeyman_testkit::{FakeSlack, Seeds as _, SlackFault};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::given::{Fixture, all, operator, shop};
@@ -331,5 +332,153 @@ async fn a_wrong_signature_token_or_secret_is_refused() {
         assert_eq!(create("xoxb-revoked").await.err().and_then(kind), Some(RefusalKind::SlackFailed), "{name}");
         assert_eq!(create("xapp-12345").await.err().and_then(kind), Some(RefusalKind::Invalid), "{name}");
         assert!(create("xoxb-12345").await.is_err(), "{name}: it is connected already");
+    }
+}
+
+#[tokio::test]
+async fn a_mention_by_a_bot_is_refused_in_words_once() {
+    for fixture in all().await {
+        let (id, name) = (fixture.connect().await, fixture.name);
+        for (event, ts) in [("Ev1", ROOT), ("Ev2", "1700000001.000100")] {
+            // The account of a bot could be connected with a user.
+            let more = json!({ "bot": true });
+            let mention = FakeSlack::message_with(event, "U1", ts, Some(ROOT), "<@UBOT> Deploy.", &more);
+            assert_eq!(fixture.receive_slack(id, mention).await, SlackReceived::Stored, "{name}");
+        }
+        fixture.run_slack(5).await;
+        assert_eq!(fixture.outcomes(id).await, [SlackOutcome::NotPermitted; 2].map(Some), "{name}");
+        assert_eq!(fixture.count_jobs().await, 0, "{name}");
+        let posts = fixture.slack.posts();
+        assert_eq!(posts.len(), 1, "{name}: {posts:?}");
+        assert!(posts[0].thread == ROOT && posts[0].text.contains("only from people"), "{name}: {posts:?}");
+    }
+}
+
+#[tokio::test]
+async fn in_a_shared_channel_only_connected_people_start_jobs() {
+    for fixture in all().await {
+        let (id, name) = (fixture.connect().await, fixture.name);
+        // Slack says that the event occurred in the other workspace, and that it is for this one.
+        let more = json!({ "team": "T9", "author_team": "T9", "installations": [{ "team": "T1" }] });
+        let stranger = FakeSlack::message_with("Ev1", "U9", ROOT, None, "<@UBOT> Deploy.", &more);
+        assert_eq!(fixture.receive_slack(id, stranger).await, SlackReceived::Stored, "{name}");
+        fixture.run_slack(3).await;
+        assert_eq!(fixture.count_jobs().await, 0, "{name}");
+        let posts = fixture.slack.posts();
+        assert_eq!(posts.len(), 1, "{name}: {posts:?}");
+        assert!(posts[0].text.contains("you belong to another workspace"), "{name}: {posts:?}");
+
+        let more = json!({ "team": "T9", "author_team": "T1", "installations": [{ "team": "T1" }] });
+        let member = FakeSlack::message_with("Ev2", "U1", "1700000009.000100", None, "<@UBOT> Fix it.", &more);
+        assert_eq!(fixture.receive_slack(id, member).await, SlackReceived::Stored, "{name}");
+        fixture.run_slack(3).await;
+        let expected = [SlackOutcome::UnknownUser, SlackOutcome::JobCreated].map(Some);
+        assert_eq!(fixture.outcomes(id).await, expected, "{name}");
+        assert_eq!(fixture.count_jobs().await, 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_installation_for_an_organization_gets_the_events_of_its_workspaces() {
+    for fixture in all().await {
+        let (id, name) = (fixture.connect().await, fixture.name);
+        let of_org = json!({ "team": "T5", "installations": [{ "enterprise": "E1" }] });
+        let mention =
+            |event: &str, ts: &str| FakeSlack::message_with(event, "U1", ts, None, "<@UBOT> Fix it.", &of_org);
+        // The workspace was connected before the app was installed for the organization.
+        assert_eq!(fixture.receive_slack(id, mention("Ev1", ROOT)).await, SlackReceived::Stored, "{name}");
+        fixture.run_slack(3).await;
+        let events = fixture.cases.slack_events(&operator(), id, None, 10).await.unwrap();
+        assert_eq!(events[0].outcome, Some(SlackOutcome::Refused), "{name}");
+        let detail = events[0].detail.as_deref().unwrap();
+        assert!(detail.contains("set the bot token again"), "{name}: {detail}");
+        let reply = FakeSlack::message_with("Ev2", "U1", "1700000002.000100", Some(ROOT), "Hello.", &of_org);
+        assert_eq!(fixture.receive_slack(id, reply).await, SlackReceived::NotUsed, "{name}: it addresses nobody");
+
+        let token = Some(SecretValue("xoxb-12345-org".to_owned()));
+        let edit = SlackEdit { secrets: [(SlackSecret::BotToken, token)].into(), ..SlackEdit::default() };
+        fixture.cases.change_slack_workspace(&operator(), id, Precondition::None, edit).await.unwrap();
+        let second = mention("Ev3", "1700000009.000100");
+        assert_eq!(fixture.receive_slack(id, second).await, SlackReceived::Stored, "{name}");
+        fixture.run_slack(3).await;
+        assert_eq!(fixture.count_jobs().await, 1, "{name}");
+        let other = json!({ "team": "T6", "installations": [{ "enterprise": "E2" }] });
+        let other = FakeSlack::message_with("Ev4", "U1", "1700000019.000100", None, "<@UBOT> Fix it.", &other);
+        assert_eq!(fixture.receive_slack(id, other).await, SlackReceived::Stored, "{name}");
+        fixture.run_slack(3).await;
+        assert_eq!(fixture.count_jobs().await, 1, "{name}: another organization");
+    }
+}
+
+#[tokio::test]
+async fn an_event_for_another_workspace_reaches_it_if_the_app_is_the_same() {
+    for (is_same, fixture) in all()
+        .await
+        .into_iter()
+        .flat_map(|fixture| [(true, fixture)])
+        .chain(all().await.into_iter().map(|fixture| (false, fixture)))
+    {
+        let (id, name) = (fixture.connect().await, fixture.name);
+        let signing = if is_same { "0123456789" } else { "9876543210" };
+        let secret = |text: &str| Some(SecretValue(text.to_owned()));
+        let member = fixture.cases.slack_workspace(&operator(), id).await.unwrap().workspace.settings.users["U1"];
+        let edit = SlackEdit {
+            channels: [("C1".to_owned(), Some(shop().id))].into(),
+            users: [("U1".to_owned(), Some(member))].into(),
+            secrets: [
+                (SlackSecret::BotToken, secret("xoxb-12345-other")),
+                (SlackSecret::SigningSecret, secret(signing)),
+            ]
+            .into(),
+            ..SlackEdit::default()
+        };
+        let made = fixture.cases.create_slack_workspace(&operator(), edit, None, |_| String::new()).await.unwrap();
+        let Answered::New(other) = made else { panic!("there is no idempotency key") };
+        let more = json!({ "team": "T2" });
+        let mention = FakeSlack::message_with("Ev1", "U1", ROOT, None, "<@UBOT> Fix it.", &more);
+        assert_eq!(fixture.receive_slack(id, mention).await, SlackReceived::Stored, "{name}");
+        fixture.run_slack(3).await;
+        let (here, there) = (fixture.outcomes(id).await, fixture.outcomes(other.workspace.id).await);
+        match is_same {
+            true => assert_eq!((here, there), (vec![], vec![Some(SlackOutcome::JobCreated)]), "{name}"),
+            // The administrator of one app must not write for another one.
+            false => assert_eq!((here, there), (vec![Some(SlackOutcome::Refused)], vec![]), "{name}"),
+        }
+        assert_eq!(fixture.count_jobs().await, usize::from(is_same), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn edits_and_files_are_told_where_the_message_is() {
+    for fixture in all().await {
+        let (id, name) = (fixture.connect().await, fixture.name);
+        let files = json!({ "files": 1 });
+        let mention = FakeSlack::message_with("Ev1", "U1", ROOT, None, "<@UBOT> Fix this.", &files);
+        fixture.receive_slack(id, mention).await;
+        fixture.run_slack(4).await;
+        let picture = FakeSlack::message_with("Ev2", "U1", "1700000001.000100", Some(ROOT), "", &files);
+        fixture.receive_slack(id, picture).await;
+        let edited = json!({ "edited": true });
+        for event in ["Ev3", "Ev4"] {
+            let edit = FakeSlack::message_with(event, "U1", ROOT, Some(ROOT), "<@UBOT> Fix that.", &edited);
+            fixture.receive_slack(id, edit).await;
+        }
+        // An edit in a thread without a job, which mentions nobody.
+        let edit = FakeSlack::message_with("Ev5", "U1", "1700000031.000100", Some("1700000030.000100"), "x", &edited);
+        fixture.receive_slack(id, edit).await;
+        fixture.run_slack(9).await;
+        let outcomes = fixture.outcomes(id).await;
+        let expected = [
+            SlackOutcome::JobCreated,
+            SlackOutcome::Refused,
+            SlackOutcome::TooLate,
+            SlackOutcome::TooLate,
+            SlackOutcome::TooLate,
+        ];
+        assert_eq!(outcomes, expected.map(Some), "{name}");
+        let posts = fixture.slack.posts();
+        let texts = |part: &str| posts.iter().filter(|post| post.text.contains(part) && post.thread == ROOT).count();
+        assert_eq!((texts("I do not read the file"), texts("I do not read edits")), (2, 1), "{name}: {posts:?}");
+        assert_eq!(posts.len(), 4, "{name}: the status too: {posts:?}");
     }
 }

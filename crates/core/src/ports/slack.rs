@@ -48,6 +48,8 @@ pub enum SlackEnvelope {
 pub struct SlackIdentity {
     /// The ID of the workspace.
     pub team: String,
+    /// The ID of the Enterprise organization, if the app is installed for the whole organization.
+    pub enterprise: Option<String>,
     /// The name of the workspace.
     pub name: String,
     /// The ID of the bot's user.

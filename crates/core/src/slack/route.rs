@@ -130,7 +130,7 @@ mod tests {
 
     fn message(text: &str) -> SlackText {
         let is_mention = mentions(text, BOT);
-        SlackText { user: "U1".to_owned(), text: text.to_owned(), is_mention, is_direct: false, code: None }
+        SlackText { user: "U1".to_owned(), text: text.to_owned(), is_mention, ..SlackText::default() }
     }
 
     fn prompt(text: &str) -> Ask {
@@ -214,6 +214,8 @@ mod tests {
             thread: thread.to_owned(),
             ts: "2.0".to_owned(),
             content,
+            installations: Vec::new(),
+            author_team: None,
         };
         let sent = |text: &str| SlackContent::Sent(message(text));
         let own = SlackContent::Sent(SlackText { user: BOT.to_owned(), ..message("<@UBOT>") });

@@ -106,6 +106,39 @@ pub fn unknown_user(user: &str, public_url: &str) -> String {
     )
 }
 
+/// Returns the answer to a person of another workspace whose account is not connected.
+#[must_use]
+pub fn unknown_stranger(user: &str, public_url: &str) -> String {
+    let page = link(public_url, "Journeyman");
+    format!(
+        "<@{user}>, you belong to another workspace, and I take requests only from people whose account is connected with \
+         a user of {page}. An administrator there can connect your account, `{user}`."
+    )
+}
+
+/// Returns the answer to a mention by a bot or a workflow.
+#[must_use]
+pub fn only_people() -> String {
+    "I take requests only from people, so this mention by a bot or a workflow starts nothing. Programs use the HTTP \
+     interface."
+        .to_owned()
+}
+
+/// Returns the answer to an edited message.
+#[must_use]
+pub fn edited() -> String {
+    "✏️ I do not read edits of messages. Send what has changed as another message; one that is still queued is withdrawn \
+     if you delete it in Slack."
+        .to_owned()
+}
+
+/// Returns the answer to a message with files.
+#[must_use]
+pub fn files(count: u32) -> String {
+    let what = if count == 1 { "the file" } else { "the files" };
+    format!("📎 I do not read {what} of this message. Put what matters into a message, or commit it to the repository.")
+}
+
 /// Returns the answer to a person who has sent a code in a channel.
 #[must_use]
 pub fn published_code(user: &str, public_url: &str) -> String {

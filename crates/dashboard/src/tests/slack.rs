@@ -122,6 +122,8 @@ async fn the_error_of_a_post_is_shown_while_it_is_sent_again() {
     let event = SlackEvent {
         event_id: "Ev1".to_owned(),
         team: "T1".to_owned(),
+        installations: Vec::new(),
+        author_team: None,
         channel: "C1".to_owned(),
         thread: "1.0".to_owned(),
         ts: "1.0".to_owned(),

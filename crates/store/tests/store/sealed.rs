@@ -240,6 +240,7 @@ fn rows_of_others() -> Vec<AdminRow> {
         name: text("Acme"),
         team: text("T1"),
         bot_user: text("U1"),
+        enterprise: None,
         mode: SlackMode::Events,
         channels: [].into(),
         users: [].into(),

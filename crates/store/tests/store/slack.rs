@@ -49,6 +49,7 @@ impl Fixture {
             name: "Acme".to_owned(),
             team: team.to_owned(),
             bot_user: "UBOT".to_owned(),
+            enterprise: None,
             mode: SlackMode::Events,
             channels: [("C1".to_owned(), shop())].into(),
             users: [].into(),
@@ -65,6 +66,8 @@ impl Fixture {
         let event = SlackEvent {
             event_id: event_id.to_owned(),
             team: "T1".to_owned(),
+            installations: Vec::new(),
+            author_team: None,
             channel: "C1".to_owned(),
             thread: thread.to_owned(),
             ts: ts.to_owned(),
