@@ -152,6 +152,9 @@ impl UseCases {
         }
         let found = self.parts().code_hosts.check_host(id).await?;
         let mut findings = found.ok_or(Error::Admin(AdminRefusal::NoCodeHost))?;
+        if described.host.access.is_some() {
+            self.record_findings(id, described.host.version, findings.clone());
+        }
         findings.push(self.host_webhooks(&described).await?);
         Ok(findings)
     }

@@ -11,6 +11,7 @@ mod caller;
 mod changes;
 mod checks;
 mod code_hosts;
+mod credentials;
 mod details;
 mod effects;
 mod error;
@@ -123,6 +124,7 @@ pub struct UseCases(Arc<Inner>);
 struct Inner {
     parts: Parts,
     known: Known,
+    watched: credentials::Watched,
     /// Wakes the process that carries out the inbox.
     wake: Notify,
     /// Wakes the process that carries out the events of Slack.
@@ -151,7 +153,8 @@ impl UseCases {
     /// Returns the use cases over these ports.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(Inner { parts, known: Known::default(), wake: Notify::new(), slack_wake: Notify::new() }))
+        let (known, watched) = (Known::default(), credentials::Watched::default());
+        Self(Arc::new(Inner { parts, known, watched, wake: Notify::new(), slack_wake: Notify::new() }))
     }
 
     fn parts(&self) -> &Parts {

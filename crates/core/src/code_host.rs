@@ -8,6 +8,7 @@ mod address;
 pub mod ci_files;
 pub mod decide;
 pub mod draft;
+pub mod expiry;
 pub mod manifest;
 mod no_reply;
 

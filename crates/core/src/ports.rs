@@ -28,7 +28,7 @@ pub use code_host::{
     PullDetail, PullMerge, PullPages, PullPagesError, beginning,
 };
 pub use connection::{ClientConnection, ConnectionMeter, ConnectionTotals};
-pub use duties::{DutyMeter, DutyTotals, PollTotals};
+pub use duties::{CredentialTotals, DutyMeter, DutyTotals, PollTotals};
 pub use effects::{EffectError, EffectHandler};
 pub use forge::{
     Changes, Check, CheckState, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential,

@@ -6,6 +6,7 @@ mod code;
 mod code_hosts;
 pub(crate) mod confirm;
 pub(crate) mod connect;
+mod credentials;
 mod findings;
 mod follow;
 mod home;

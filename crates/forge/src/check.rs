@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use http::Method;
 use journeyman_core::branch::{DAMAGED, READ_ONLY, SHALLOW, blocked, blocking_branch, default_branch, unsupported};
+use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::code_host::manifest::install_page;
 use journeyman_core::code_host::{CodeHost, HostKind, HostSecrets};
 use journeyman_core::finding::Finding;
 use journeyman_core::ports::{Forge, ForgeError, HostRepository, HostUser, Remote};
 use journeyman_core::run::{Reason, ReasonCode};
-use journeyman_core::time::Clock;
+use journeyman_core::time::{Clock, Timestamp};
 use journeyman_git::{Failure, Git, GitError, Route, Service, pairs};
 use journeyman_net::Outbound;
 
@@ -44,6 +45,7 @@ pub(crate) async fn repository(
     forge: &dyn Forge,
     page: &str,
     scratch: &Path,
+    now: Timestamp,
 ) -> Result<Vec<Finding>, Reason> {
     forge.forget();
     let remote = forge.remote().await.map_err(reason)?;
@@ -63,6 +65,7 @@ pub(crate) async fn repository(
         described => described.map_err(reason)?,
     };
     let mut findings = vec![Finding::ok("repository", format!("{} can be read", described.path))];
+    findings.extend(forge.credential_expiry().await.unwrap_or(Expiry::Unknown).finding(now));
     findings.extend(contents.into_iter().chain(about_branches(&branches)));
     findings.push(push(&described)?);
     findings.push(pulls(forge, page).await);
@@ -123,10 +126,18 @@ pub async fn check_code_host(
     outbound: &Outbound,
     clock: Arc<dyn Clock>,
 ) -> Vec<Finding> {
+    let now = clock.now();
     let test = async {
         match &host.access {
             Some(access) => match connect(host, access, secrets, outbound, clock) {
-                Ok(api) => judged(host, api.account().await),
+                Ok(api) => {
+                    let account = api.account().await;
+                    // What the account shows is true also if the end cannot be read.
+                    let expiry = if account.is_ok() { api.expiry().await.ok() } else { None };
+                    let mut findings = judged(host, account);
+                    findings.extend(expiry.and_then(|expiry| expiry.finding(now)));
+                    findings
+                }
                 Err(error) => vec![Finding::failure("credential", error.to_string())],
             },
             None => vec![answers(host, outbound, clock).await, no_credential()],
@@ -142,7 +153,8 @@ fn no_credential() -> Finding {
 
 async fn answers(host: &CodeHost, outbound: &Outbound, clock: Arc<dyn Clock>) -> Finding {
     match client_of(host, outbound, clock).call(None, Method::GET, "/", None).await {
-        Ok(_) | Err(ForgeError::RateLimited(_)) => reachable(host),
+        // A redirect to a page of its documentation is an answer too.
+        Ok(_) | Err(ForgeError::RateLimited(_) | ForgeError::Refused(_)) => reachable(host),
         Err(error) => unreachable(host, &error.to_string()),
     }
 }
@@ -181,7 +193,7 @@ fn judged(host: &CodeHost, account: Result<Account, ForgeError>) -> Vec<Finding>
 }
 
 fn app_findings(host: &CodeHost, app: &AppAccount) -> Vec<Finding> {
-    let AppAccount { slug, missing, installed_by, suspended_by } = app;
+    let AppAccount { slug, missing, installed_by, granted_less, suspended_by } = app;
     let mut findings = vec![Finding::ok("credential", format!("valid; the service acts as the app {slug}"))];
     if !missing.is_empty() {
         let text = format!(
@@ -191,6 +203,16 @@ fn app_findings(host: &CodeHost, app: &AppAccount) -> Vec<Finding> {
         findings.push(Finding::failure("permissions", text));
     }
     let page = install_page(&host.url, slug);
+    if missing.is_empty() {
+        findings.extend(granted_less.iter().map(|(owner, missing)| {
+            let text = format!(
+                "{owner} has not accepted the permissions {} of the app, so jobs cannot use its repositories; accept \
+                 them in the settings of the installation, which {page} leads to",
+                missing.join(", ")
+            );
+            Finding::failure("permissions", text)
+        }));
+    }
     findings.push(match installed_by.as_slice() {
         [] => {
             let text = format!("the app is installed nowhere, so it has access to no repository; install it: {page}");

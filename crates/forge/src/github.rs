@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use http::{Method, StatusCode};
 use journeyman_core::code_host::RepositoryPath;
 use journeyman_core::hook::{HostIssue, HostReview};
+use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
@@ -39,6 +40,9 @@ pub(crate) const HEADERS: [(&str, &str); 2] =
 const GIT_USER: &str = "x-access-token";
 
 /// The maximum number of annotations in the report of a check: a page of GitHub's.
+/// The header with the end of a token, in all answers to a token that has one.
+const EXPIRATION: &str = "github-authentication-token-expiration";
+
 const ANNOTATIONS: u64 = 100;
 
 /// The end of a report that was cut.
@@ -313,6 +317,13 @@ impl Api for Github {
         let authorization = self.authorization(&repository_path(repository)?).await?;
         let user: User = self.http.call(Some(&authorization), Method::GET, &path, None).await?.ok()?.json()?;
         Ok(user.into())
+    async fn expiry(&self) -> Result<Expiry, ForgeError> {
+        let Access::Token(token) = &self.access else { return Ok(Expiry::Never) };
+        let authorization = Authorization::Bearer(token.clone());
+        let answer = self.http.call(Some(&authorization), Method::GET, "/user", None).await?.ok()?;
+        Ok(answer.header(EXPIRATION).map_or(Expiry::Never, wire::expiry))
+    }
+
     }
 
     async fn find_pulls(&self, repository: &HostRepository, head: &str) -> Result<Vec<HostPull>, ForgeError> {

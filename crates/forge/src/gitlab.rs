@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use http::{Method, StatusCode};
 use journeyman_core::code_host::RepositoryPath;
 use journeyman_core::hook::HostIssue;
+use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
@@ -300,6 +301,17 @@ impl Api for Gitlab {
     }
 
     async fn me(&self, _: &HostRepository) -> Result<HostUser, ForgeError> {
+    async fn expiry(&self) -> Result<Expiry, ForgeError> {
+        let path = "/personal_access_tokens/self";
+        let answer = self.http.call(Some(&self.authorization()), Method::GET, path, None).await?;
+        match answer.ok() {
+            Ok(answer) => Ok(answer.json::<wire::TokenEnd>()?.into_expiry()),
+            // Tokens of OAuth, and versions before 15.5.
+            Err(ForgeError::NotFound(_) | ForgeError::Denied(_) | ForgeError::Refused(_)) => Ok(Expiry::Unknown),
+            Err(error) => Err(error),
+        }
+    }
+
         self.user().await
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::code_host::{CodeHost, HostKind, HostName, RepositoryPath};
 use journeyman_core::hook::{HostComment, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
@@ -68,6 +69,11 @@ pub(crate) trait Api: Send + Sync {
 
     /// Describes the credential, for the test of a code host.
     async fn account(&self) -> Result<Account, ForgeError>;
+
+    /// Returns the end of the credential.
+    async fn expiry(&self) -> Result<Expiry, ForgeError> {
+        Ok(Expiry::Unknown)
+    }
 
     /// Returns the user as whom the service acts.
     async fn me(&self, repository: &HostRepository) -> Result<HostUser, ForgeError>;
@@ -301,6 +307,8 @@ pub(crate) struct AppAccount {
 
 /// A comment in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
+    /// Those of them that have not granted all permissions that the service needs, each with what is missing.
+    pub(crate) granted_less: Vec<(String, Vec<String>)>,
 pub(crate) struct Written {
     pub(crate) id: String,
     /// The ID of the author.
@@ -450,6 +458,14 @@ impl Forge for HostedRepository {
     }
 
     async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError> {
+    async fn credential_expiry(&self) -> Result<Expiry, ForgeError> {
+        match self.api.expiry().await? {
+            // The answer about the user shows whether the credential is still accepted.
+            Expiry::Unknown => self.api.account().await.map(|_| Expiry::Unknown),
+            known => Ok(known),
+        }
+    }
+
         let mut found = self.api.find_pulls(&self.current().await?, head).await?;
         // Some hosts ignore the filter, or apply it to forks too.
         found.retain(|pull| pull.head == head && !pull.is_from_fork);

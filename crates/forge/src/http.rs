@@ -156,7 +156,8 @@ impl Answer {
             StatusCode::UNAUTHORIZED => ForgeError::Credential(text),
             StatusCode::FORBIDDEN => ForgeError::Denied(text),
             StatusCode::NOT_FOUND | StatusCode::GONE => ForgeError::NotFound(text),
-            status if status.is_client_error() => ForgeError::Refused(text),
+            // A redirect that was not followed would lead nowhere again.
+            status if status.is_client_error() || status.is_redirection() => ForgeError::Refused(text),
             _ => ForgeError::Unclear(text),
         }
     }
@@ -246,10 +247,9 @@ impl Http {
             let answer = self.once(authorization, &method, &url, body, tag).await;
             let failed = match answer {
                 Ok(answer) if answer.status.is_redirection() && answer.status != StatusCode::NOT_MODIFIED => {
-                    let target = answer.header("location").and_then(|target| url.join(target).ok());
-                    match target {
-                        // The request had no effect yet, and the new address is on the same server.
-                        Some(target) if redirects < REDIRECTS && target.origin() == url.origin() => {
+                    match self.redirected(&url, &answer)? {
+                        // The request had no effect yet.
+                        Some(target) if redirects < REDIRECTS => {
                             redirects += 1;
                             url = target;
                             continue;
@@ -267,6 +267,37 @@ impl Http {
                 None => return Err(failed),
             }
         }
+    }
+
+    /// Returns the target of a redirect on the same server; `None` if the answer names none.
+    ///
+    /// Behind a proxy, a host may name itself by an internal name or by another scheme. A target with another path of the
+    /// same interface is used with the configured address, so the credential goes nowhere else.
+    ///
+    /// # Errors
+    /// The target is on another server, or is the same resource at another address.
+    fn redirected(&self, url: &Url, answer: &Answer) -> Result<Option<Url>, ForgeError> {
+        let Some(target) = answer.header("location").and_then(|target| url.join(target).ok()) else { return Ok(None) };
+        if target.origin() == url.origin() {
+            return Ok(Some(target));
+        }
+        let interface = self.interface();
+        let ours = self.address(target.as_str())?;
+        let is_below = ours.path().strip_prefix(&interface).is_some_and(|rest| rest.starts_with('/'));
+        if !interface.is_empty() && is_below && ours != *url {
+            return Ok(Some(ours));
+        }
+        let origin = target.origin().ascii_serialization();
+        Err(ForgeError::Refused(format!(
+            "it redirects to {origin}, another address, to which the service sends no credential. If the code host has \
+             moved there, change its URL here. If not, correct the external URL in the settings of the code host or of \
+             its reverse proxy"
+        )))
+    }
+
+    /// Returns the path of the interface, without a slash at its end; empty if all paths of the server belong to it.
+    fn interface(&self) -> String {
+        Url::parse(&self.base).map(|base| base.path().trim_end_matches('/').to_owned()).unwrap_or_default()
     }
 
     async fn once(
@@ -344,7 +375,7 @@ impl Http {
 
     /// Returns the operation of a request, unless the host accepts it only later.
     fn permitted(&self, method: &Method, url: &Url) -> Result<Operation, ForgeError> {
-        let base = Url::parse(&self.base).map(|base| base.path().trim_end_matches('/').to_owned()).unwrap_or_default();
+        let base = self.interface();
         let operation = Operation::of(method, url.path().strip_prefix(&base).unwrap_or(url.path()));
         let now = self.clock.now();
         let stopped = self.throttle.stopped.lock().unwrap_or_else(PoisonError::into_inner);

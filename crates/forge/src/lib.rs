@@ -194,7 +194,8 @@ impl Forges for CodeHosts {
             Reason::new(ReasonCode::Internal, format!("a folder for the test could not be made: {error}"))
         };
         let (scratch, _lock) = self.local.scratch("check").await.map_err(unusable)?;
-        let checked = check::repository(&self.git.recording(reached), &*forge, page, &scratch).await;
+        let now = self.finder.clock().now();
+        let checked = check::repository(&self.git.recording(reached), &*forge, page, &scratch, now).await;
         // A folder that stays is removed at the next start of the service.
         let _ = tokio::fs::remove_dir_all(&scratch).await;
         checked

@@ -7,6 +7,7 @@
 mod blobs;
 mod checks;
 mod comparisons;
+mod credentials;
 mod git;
 mod outbox;
 mod polls;
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use journeyman_app::{Deliverer, HostEffects, Poller, ProgressReporter, UseCases};
-use journeyman_core::ports::{DutyMeter, DutyTotals, PollTotals, Store};
+use journeyman_core::ports::{CredentialTotals, DutyMeter, DutyTotals, PollTotals, Store};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_worker::Host;
 use tokio::task::JoinSet;
@@ -32,6 +33,7 @@ use tokio::time::MissedTickBehavior;
 use self::blobs::SweepBlobs;
 use self::checks::ReadChecks;
 use self::comparisons::{ComparePulls, PlanComparisons};
+use self::credentials::WatchCredentials;
 use self::git::MaintainGit;
 pub(crate) use self::git::Repositories;
 use self::outbox::CarryOutEffects;
@@ -77,6 +79,11 @@ trait Duty: Send + Sync {
 
     fn scope(&self) -> Scope;
 
+    /// Returns the time from the start of the process to the first run.
+    fn delay(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Returns whether there is something to do. If not, the duty of an installation takes no lease, which would be a
     /// write to the database.
     async fn is_needed(&self) -> anyhow::Result<bool> {
@@ -95,6 +102,7 @@ pub(crate) struct Duties {
     totals: Arc<Mutex<BTreeMap<&'static str, DutyTotals>>>,
     poller: Option<Arc<Poller>>,
     deliverer: Option<Deliverer>,
+    cases: Option<UseCases>,
 }
 
 impl Duties {
@@ -116,6 +124,7 @@ impl Duties {
         duties.push(Box::new(ReportProgress(ProgressReporter::new(cases.clone()))));
         let poller = Arc::new(Poller::new(cases.clone()));
         duties.push(Box::new(PollCodeHosts { poller: Arc::clone(&poller) }));
+        duties.push(Box::new(WatchCredentials(cases.clone())));
         let deliverer = cases.deliverer(Arc::new(Machine));
         duties.push(Box::new(CarryOutEffects::new("code_host_effects", Arc::clone(&store), Arc::new(effects))));
         if let Some(host) = host {
@@ -123,11 +132,11 @@ impl Duties {
             duties.push(Box::new(SweepBlobs::new(Arc::clone(&host), settings.session_keep)));
             duties.push(Box::new(RemoveIdleWorkspaces { host, idle: settings.workspace_idle }));
         }
-        Self { poller: Some(poller), deliverer: Some(deliverer), ..Self::with(store, duties) }
+        Self { poller: Some(poller), deliverer: Some(deliverer), cases: Some(cases), ..Self::with(store, duties) }
     }
 
     fn with(store: Arc<dyn Store>, duties: Vec<Box<dyn Duty>>) -> Self {
-        Self { store, duties: duties.into(), totals: Arc::default(), poller: None, deliverer: None }
+        Self { store, duties: duties.into(), totals: Arc::default(), poller: None, deliverer: None, cases: None }
     }
 
     /// Carries out the duties until the future is dropped.
@@ -152,7 +161,7 @@ impl Duties {
             Scope::Installation(_) => duty.period().min(CHECK),
             Scope::Machine => duty.period(),
         };
-        let mut timer = tokio::time::interval(check);
+        let mut timer = tokio::time::interval_at(tokio::time::Instant::now() + duty.delay(), check);
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             timer.tick().await;
@@ -222,6 +231,10 @@ impl DutyMeter for Duties {
 
     fn polls(&self) -> Vec<PollTotals> {
         self.poller.as_ref().map_or_else(Vec::new, |poller| poller.totals())
+    }
+
+    fn credentials(&self) -> Vec<CredentialTotals> {
+        self.cases.as_ref().map_or_else(Vec::new, UseCases::credential_totals)
     }
 }
 

@@ -68,6 +68,8 @@ pub enum Fault {
     RateLimitedSilently,
     /// Status 401, as for an expired token.
     Unauthorized,
+    /// A redirect to the same path at this origin.
+    MovedTo(&'static str),
 }
 
 /// A request to the interface.
@@ -349,6 +351,10 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         Some(Fault::RateLimitedSilently) => {
             let text = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.";
             Reply::json(403, &json!({"message": text}))
+        }
+        Some(Fault::MovedTo(origin)) => {
+            let target = format!("{origin}{}", call.target);
+            Reply::json(301, &json!({"message": "Moved Permanently"})).header("location", target)
         }
         Some(Fault::Unauthorized) => Reply::json(401, &json!({"message": "Bad credentials"})),
         Some(Fault::FailsAfter | Fault::ClosesAfter) | None => {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use journeyman_core::code_host::expiry::EXPIRY;
 use journeyman_core::code_host::manifest::CreatedApp;
 use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostName, HostSecrets};
 use journeyman_core::finding::Finding;
@@ -323,6 +324,12 @@ impl Hooks for FakeForges {
 pub struct FakeHosts(pub Arc<dyn CodeHostStore>);
 
 impl FakeHosts {
+    /// The ID of a code host whose token ends at [`FakeHosts::EXPIRES_AT`], and whose app lacks permissions.
+    pub const EXPIRING: &str = "expiring";
+
+    /// The end of the token of [`FakeHosts::EXPIRING`].
+    pub const EXPIRES_AT: Timestamp = Timestamp::from_micros(1_900_000_000_000_000);
+
     fn described(host: CodeHost, secrets: &HostSecrets) -> DescribedHost {
         DescribedHost {
             host,
@@ -350,7 +357,15 @@ impl HostAdmin for FakeHosts {
 
     async fn check_host(&self, id: &CodeHostId) -> Result<Option<Vec<Finding>>, StoreError> {
         let found = self.code_hosts().await?.into_iter().any(|described| described.host.id == *id);
-        Ok(found.then(|| vec![Finding::ok("address", "it answers")]))
+        let findings = match id.as_str() {
+            Self::EXPIRING => vec![
+                Finding::ok("address", "it answers"),
+                Finding { at: Some(Self::EXPIRES_AT), ..Finding::ok(EXPIRY, "the token expires") },
+                Finding::failure("permissions", "acme has not accepted the permissions contents: write"),
+            ],
+            _ => vec![Finding::ok("address", "it answers")],
+        };
+        Ok(found.then_some(findings))
     }
 
     async fn created_app(&self, _: &CodeHost, _: &str) -> Result<CreatedApp, ForgeError> {

@@ -1,21 +1,26 @@
 //! Tests of the use cases about code hosts, on every kind of store.
 
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use journeyman_app::{Answered, Error, Refusal, RefusalKind};
 use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::code_host::draft::Draft;
-use journeyman_core::code_host::{CodeHostId, DefinedIn, HostKind, HostName, HostSecret};
+use journeyman_core::code_host::expiry::CredentialOwner;
+use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostName, HostSecret};
 use journeyman_core::finding::{Finding, Health};
 use journeyman_core::hook::{EventRepository, HookContent, HookEvent};
 use journeyman_core::inbox::{Content, Decision, InboxState, NewEvent, Next, Outcome};
 use journeyman_core::key::Scope;
-use journeyman_core::ports::DescribedHost;
-use journeyman_core::project::{Project, SecretValue};
+use journeyman_core::ports::{DescribedHost, Forge, ForgeError, Forges};
+use journeyman_core::project::{CODE_HOST_TOKEN, Project, SecretChanges, SecretValue};
+use journeyman_core::run::Reason;
 use journeyman_core::time::{Clock as _, Timestamp};
-use journeyman_testkit::FakeForges;
+use journeyman_testkit::{FakeForges, FakeHosts};
 
-use super::given::{Fixture, all, once, operator, shop};
+use super::given::{Fixture, all, all_with, once, operator, shop};
 
 fn id(text: &str) -> CodeHostId {
     text.parse().unwrap()
@@ -276,5 +281,92 @@ async fn the_test_of_a_project_reports_webhooks_and_does_not_fail_for_them() {
         assert_eq!(healths, [Health::Ok, Health::Failure, Health::Warning], "{name}: {closed:?}");
         let gone = fixture.cases.check_project(&operator(), &"gone".parse().unwrap()).await.unwrap();
         assert_eq!((gone.len(), gone[0].health), (1, Health::Failure), "{name}: {gone:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_credentials_of_code_hosts_are_watched() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.add_host("github", &draft()).await.unwrap();
+        let other = Draft { url: "https://ghe.example".to_owned(), ..draft() };
+        fixture.add_host(FakeHosts::EXPIRING, &other).await.unwrap();
+        let warnings = async || {
+            let found = fixture.cases.credential_warnings().await.unwrap();
+            let checks = |findings: Vec<Finding>| findings.into_iter().map(|one| one.check).collect::<Vec<_>>();
+            found.into_iter().map(|(owner, findings)| (owner, checks(findings))).collect::<Vec<_>>()
+        };
+        assert_eq!(warnings().await, [], "{name}: nothing was tested yet");
+
+        let twenty_days = Duration::from_secs(20 * 24 * 3600);
+        fixture.world.advance((FakeHosts::EXPIRES_AT - twenty_days).since(fixture.world.now()));
+        fixture.cases.watch_credentials().await.unwrap();
+        let owner = CredentialOwner::Host(id(FakeHosts::EXPIRING));
+        assert_eq!(warnings().await, [(owner.clone(), vec!["permissions".to_owned()])], "{name}");
+        let totals = fixture.cases.credential_totals();
+        let numbers: Vec<_> = totals.iter().map(|one| (one.host.as_str(), one.first_expiry, one.problems)).collect();
+        let expected = [(FakeHosts::EXPIRING, Some(FakeHosts::EXPIRES_AT), 1), ("github", None, 0)];
+        assert_eq!(numbers, expected, "{name}: the host without a credential is not watched");
+
+        // The warning comes without another test.
+        fixture.world.advance(Duration::from_secs(7 * 24 * 3600));
+        assert_eq!(warnings().await, [(owner, vec!["expiry".to_owned(), "permissions".to_owned()])], "{name}");
+
+        // A credential that was replaced is not warned about until it was tested.
+        let replaced = Draft { secrets: [(HostSecret::Token, secret("new"))].into(), ..other };
+        let host = id(FakeHosts::EXPIRING);
+        fixture.cases.replace_code_host(&operator(), &host, Precondition::None, replaced).await.unwrap();
+        assert_eq!(warnings().await, [], "{name}");
+        fixture.cases.check_code_host(&operator(), &host).await.unwrap();
+        assert_eq!(warnings().await.len(), 1, "{name}: the test of a person counts too");
+
+        fixture.cases.remove_code_host(&operator(), &host, Precondition::None).await.unwrap();
+        assert_eq!(warnings().await, [], "{name}");
+        fixture.cases.watch_credentials().await.unwrap();
+        assert_eq!(fixture.cases.credential_totals().len(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_refused_token_of_a_project_is_a_warning() {
+    for fixture in all_with(&(Arc::new(RefusingForges) as Arc<dyn Forges>)).await {
+        let name = fixture.name;
+        let token = [(CODE_HOST_TOKEN.to_owned(), secret("own"))].into();
+        fixture.cases.create_project(&operator(), (shop(), token), None, |_| String::new()).await.unwrap();
+        fixture.cases.watch_credentials().await.unwrap();
+        let found = fixture.cases.credential_warnings().await.unwrap();
+        let [(CredentialOwner::Project(project, host), findings)] = found.as_slice() else {
+            panic!("{name}: {found:?}");
+        };
+        assert_eq!((project.as_str(), host.as_str()), ("shop", "closed.example"), "{name}");
+        assert!(findings[0].text.contains("replace the token of the project"), "{name}: {findings:?}");
+        assert!(fixture.cases.credential_totals().iter().all(|one| one.of_project && one.problems == 1), "{name}");
+    }
+}
+
+/// Code hosts that refuse every credential.
+struct RefusingForges;
+
+#[async_trait]
+impl Forges for RefusingForges {
+    async fn of(&self, _: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
+        Err(ForgeError::Credential("status 401".to_owned()))
+    }
+
+    async fn prepare(&self, _: &Project) -> Result<(), ForgeError> {
+        Ok(())
+    }
+
+    async fn check(&self, _: &Project, _: &SecretChanges) -> Result<Vec<Finding>, Reason> {
+        Ok(Vec::new())
+    }
+
+    async fn code_host(&self, _: &Project) -> Result<Option<CodeHost>, ForgeError> {
+        let url = "https://closed.example".to_owned();
+        Ok(Some(CodeHost::of_address(id("closed.example"), HostKind::Gitea, url)))
+    }
+
+    async fn addresses(&self, _: &str) -> Vec<IpAddr> {
+        Vec::new()
     }
 }

@@ -34,6 +34,21 @@ pub struct PollTotals {
     pub events: u64,
 }
 
+/// The credentials for a code host that this process watches: that of the code host, or those of the projects that have
+/// their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CredentialTotals {
+    /// The ID of the code host.
+    pub host: String,
+    /// `true` for the credentials of projects.
+    pub of_project: bool,
+    /// The end of the credential that expires first; `None` if no end is known.
+    pub first_expiry: Option<Timestamp>,
+    /// The number of credentials that do not work as they should: refused ones, and those of apps without all permissions
+    /// or with suspended installations.
+    pub problems: u64,
+}
+
 /// Counts the duties of a process.
 pub trait DutyMeter: Send + Sync {
     /// Returns the counters of each duty.
@@ -41,6 +56,11 @@ pub trait DutyMeter: Send + Sync {
 
     /// Returns the counters of the polls of each code host.
     fn polls(&self) -> Vec<PollTotals> {
+        Vec::new()
+    }
+
+    /// Returns the numbers of the watched credentials for code hosts.
+    fn credentials(&self) -> Vec<CredentialTotals> {
         Vec::new()
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::code_host::expiry::Expiry;
 use crate::code_host::{CodeHost, HostName};
 use crate::finding::Finding;
 use crate::hosted_storage::{HostedStorage, StorageRecord};
@@ -192,6 +193,14 @@ pub trait Forge: Send + Sync {
     fn no_reply_address(&self, user: &SourceAuthor) -> Option<String> {
         let _ = user;
         None
+    }
+
+    /// Returns the end of the credential with which the service uses the repository.
+    ///
+    /// # Errors
+    /// The code host refuses the credential, or cannot be asked.
+    async fn credential_expiry(&self) -> Result<Expiry, ForgeError> {
+        Ok(Expiry::Unknown)
     }
 
     /// Forgets the answers that were kept, for a person who tests the repository after a change.

@@ -10,11 +10,13 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_app::UnclaimedRepository;
+use journeyman_core::code_host::expiry::CredentialOwner;
 use journeyman_core::code_host::manifest::install_page;
 use journeyman_core::code_host::{Access, CodeHostId, DefinedIn, HostKind};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::DescribedHost;
 
+use super::credentials::{self, CredentialWarning};
 use super::findings::{self, Line};
 use crate::failure::{Failure, Page, rendered};
 use crate::fields::Fields;
@@ -40,6 +42,7 @@ struct ListPage<'a> {
     rows: Vec<Row>,
     kinds: [HostKind; 6],
     checked: Option<Checked>,
+    credentials: Vec<CredentialWarning>,
     unclaimed: Vec<Unclaimed>,
 }
 
@@ -118,7 +121,8 @@ async fn page<'a>(shared: &Shared, frame: &'a Frame, checked: Option<Checked>) -
     }
     let unclaimed = frame.cases().unclaimed_repositories(&caller).await?;
     let unclaimed = unclaimed.iter().map(|repository| Unclaimed::new(frame, repository)).collect();
-    Ok(ListPage { frame, rows, kinds: HostKind::ALL, checked, unclaimed })
+    let credentials = credentials::warnings(frame, |owner| matches!(owner, CredentialOwner::Host(_))).await?;
+    Ok(ListPage { frame, rows, kinds: HostKind::ALL, checked, credentials, unclaimed })
 }
 
 async fn list(State(shared): State<Shared>, frame: Frame) -> Response {

@@ -23,6 +23,7 @@ use serde::Deserialize;
 
 use self::needs::Need;
 use self::spend::Week;
+use super::credentials::{self, CredentialWarning};
 use super::jobs::row::{self, JobRow};
 use super::refresh::{self, SeenQuery};
 use crate::chart::{self, MAX_KEYS};
@@ -162,6 +163,7 @@ struct HomePage<'a> {
     waiting: usize,
     finished: Vec<JobRow>,
     week: Week,
+    credentials: Vec<CredentialWarning>,
     projects: Vec<ProjectRow>,
     /// The number of all projects.
     total: usize,
@@ -212,6 +214,7 @@ async fn page(shared: &Shared, frame: &Frame, query: &HomeQuery) -> Page {
         running: row::rows(shared, &places, &running).await?.rows,
         waiting: waiting.len(),
         finished: row::rows(shared, &places, &found.finished).await?.rows,
+        credentials: credentials::warnings(frame, |_| true).await?,
         projects: rows(&found, &order),
         total: found.projects.len(),
         new_jobs: new_jobs.map(|id| (id.to_string(), format!("/projects/{id}/jobs/new"))).collect(),

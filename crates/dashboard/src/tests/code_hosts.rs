@@ -14,7 +14,7 @@ use journeyman_core::user::{Role, Session, TokenHash};
 use journeyman_forge::CodeHosts;
 use journeyman_git::{Git, Runner};
 use journeyman_testkit::code_host::{CodeHostServer, Product};
-use journeyman_testkit::{FakeForges, Seeds as _};
+use journeyman_testkit::{FakeForges, FakeHosts, Seeds as _};
 
 use super::{Fixture, Reply, audit_entry, fixture, fixture_with, seeded, token};
 
@@ -307,5 +307,29 @@ async fn only_the_page_with_the_manifest_may_post_to_github() {
         assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{query}: {}", refused.body);
         assert!(policy(&refused).contains("form-action 'self';"), "{query}");
         assert!(!refused.body.contains("name=\"manifest\""), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_credential_that_ends_soon_is_a_warning_for_administrators() {
+    let fixture = with_fakes().await;
+    let form = "id=expiring&kind=gitea&url=https%3A%2F%2Fgit.example&token=s3cret-token";
+    assert_eq!(fixture.post("/system/code-hosts", form).await.status, StatusCode::SEE_OTHER);
+    let now = fixture.world.now();
+    let late = FakeHosts::EXPIRES_AT - Duration::from_secs(3 * 24 * 3600);
+    fixture.world.advance(late.since(now));
+    fixture.cases.watch_credentials().await.unwrap();
+    for (path, role, is_shown) in [
+        ("/system/code-hosts", Role::Administrator, true),
+        ("/", Role::Administrator, true),
+        ("/", Role::Member, false),
+        ("/projects/shop/jobs", Role::Administrator, false),
+    ] {
+        let page = fixture.send(Some(role), Method::GET, path, "").await;
+        assert_eq!(page.status, StatusCode::OK, "{path}");
+        let text = "The credential of the code host expiring needs attention.";
+        assert_eq!(page.body.contains(text), is_shown, "{path} {role:?}: {}", page.body);
+        assert_eq!(page.body.contains("Create a new token within 3 days"), is_shown, "{path} {role:?}");
+        assert_eq!(page.body.contains("has not accepted the permissions"), is_shown, "{path} {role:?}");
     }
 }

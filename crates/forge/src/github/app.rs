@@ -72,6 +72,9 @@ struct Installed {
     account: Option<Owner>,
     #[serde(default)]
     suspended_at: Option<String>,
+    /// What the owner has granted.
+    #[serde(default)]
+    permissions: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -129,8 +132,15 @@ impl App {
             let them = installed.iter().filter(|one| one.suspended_at.is_some() == is_suspended);
             them.filter_map(|one| one.account.as_ref()).map(|owner| owner.login.clone()).collect()
         };
+        // An installation without permissions is one that GitHub has not described.
+        let described = installed.iter().filter(|one| one.suspended_at.is_none() && !one.permissions.is_empty());
+        let granted_less = described
+            .filter_map(|one| Some((one.account.as_ref()?.login.clone(), missing(&one.permissions))))
+            .filter(|(_, missing)| !missing.is_empty())
+            .collect();
         let missing = permissions.as_ref().map(missing).unwrap_or_default();
-        Ok(AppAccount { slug, missing, installed_by: owners(false), suspended_by: owners(true) })
+        let (installed_by, suspended_by) = (owners(false), owners(true));
+        Ok(AppAccount { slug, missing, installed_by, granted_less, suspended_by })
     }
 
     /// Returns a token for one repository, which is valid for at least ten minutes.

@@ -1,5 +1,6 @@
 //! The answers of GitHub, as far as the service needs them.
 
+use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::hook::HostReview;
 use journeyman_core::ports::{Check, CheckState, LineComment, ThreadComment};
 use journeyman_core::pull::{HostPull, PullState};
@@ -449,6 +450,14 @@ pub(super) struct GraphError {
     pub(super) message: String,
 }
 
+/// Parses the end of a token, such as `2027-01-31 08:15:54 UTC` or `2027-01-31 08:15:54 -0700`.
+pub(super) fn expiry(text: &str) -> Expiry {
+    let mut parts = text.split_whitespace();
+    let (Some(day), Some(time)) = (parts.next(), parts.next()) else { return Expiry::Unknown };
+    let zone = parts.next().filter(|zone| *zone != "UTC").unwrap_or("Z");
+    format!("{day}T{time}{zone}").parse().map_or(Expiry::Unknown, Expiry::At)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -464,6 +473,20 @@ mod tests {
             ("queued", None, CheckState::Pending),
         ] {
             assert_eq!(state_of(status, conclusion), expected, "{status} {conclusion:?}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_token_has_a_zone() {
+        for (text, expected) in [
+            ("2027-01-31 08:15:54 UTC", "2027-01-31T08:15:54Z"),
+            ("2027-01-31 08:15:54 -0700", "2027-01-31T15:15:54Z"),
+            ("2027-01-31 08:15:54", "2027-01-31T08:15:54Z"),
+        ] {
+            assert_eq!(expiry(text), Expiry::At(expected.parse().unwrap()), "{text}");
+        }
+        for text in ["", "soon", "2027-01-31", "2027-13-31 08:15:54 UTC"] {
+            assert_eq!(expiry(text), Expiry::Unknown, "{text}");
         }
     }
 }

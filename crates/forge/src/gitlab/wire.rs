@@ -1,5 +1,6 @@
 //! The answers of GitLab, as far as the service needs them.
 
+use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::ports::{Check, CheckState, Permission};
 use journeyman_core::pull::{HostPull, PullState};
 use serde::Deserialize;
@@ -392,6 +393,21 @@ pub(super) fn merge_status(status: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+/// A token of the service, whatever it belongs to: a user, a project or a group.
+#[derive(Deserialize)]
+pub(super) struct TokenEnd {
+    /// The day at whose beginning, in UTC, the token ends; `null` if it has no end.
+    #[serde(default)]
+    expires_at: Option<String>,
+}
+
+impl TokenEnd {
+    pub(super) fn into_expiry(self) -> Expiry {
+        let Some(day) = self.expires_at else { return Expiry::Never };
+        format!("{day}T00:00:00Z").parse().map_or(Expiry::Unknown, Expiry::At)
+    }
+}
+
 
     #[test]
     fn the_notes_about_edits_are_recognized() {

@@ -6,9 +6,10 @@ use journeyman_core::finding::{Finding, Health};
 use journeyman_core::ports::{Forges as _, HostAdmin as _};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::ReasonCode;
+use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_forge::{Outbound, check_code_host};
 use journeyman_testkit::World;
-use journeyman_testkit::code_host::{Fault, Product, State, rsa_key};
+use journeyman_testkit::code_host::{CodeHostServer, Fault, Product, State, rsa_key};
 
 use super::given::{Fixture, PATH, PRODUCTS, kind};
 
@@ -284,5 +285,108 @@ async fn an_empty_repository_is_a_warning() {
         let findings = fixture.hosts.check(&project, &[].into()).await.unwrap();
         let branches = of(&findings, "branches");
         assert!(branches.health == Health::Warning && branches.text.contains("no commit"), "{findings:?}");
+    }
+}
+
+/// Sets the end of the token of the service.
+fn ends(fixture: &Fixture, at: &str) {
+    fixture.server.state().tokens.get_mut(State::TOKEN).unwrap().expires_at = Some(at.to_owned());
+}
+
+#[tokio::test]
+async fn the_end_of_a_token_is_a_finding_where_the_host_tells_it() {
+    for (product, soon, late) in [
+        (Product::Github, "2030-01-10 08:15:54 UTC", "2030-06-01 00:00:00 -0700"),
+        (Product::Gitlab, "2030-01-10", "2030-06-01"),
+    ] {
+        let fixture = Fixture::new(product).await;
+        let now: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
+        fixture.world.advance(now.since(fixture.world.now()));
+        for (at, health, text) in [
+            (soon, Health::Warning, "within 9 days"),
+            (late, Health::Ok, "the token expires"),
+            ("2029-12-31", Health::Failure, "which expired"),
+        ] {
+            // The stand-in accepts the token, so that its clock need not be set.
+            let at =
+                if product == Product::Github && at.len() == 10 { format!("{at} 00:00:00 UTC") } else { at.to_owned() };
+            ends(&fixture, &at);
+            let of_host = fixture.hosts.check_host(&"host".parse().unwrap()).await.unwrap().unwrap();
+            let of_project = fixture.hosts.check(&fixture.project, &[].into()).await.unwrap();
+            for findings in [of_host, of_project] {
+                let expiry = of(&findings, "expiry");
+                assert!(expiry.health == health && expiry.text.contains(text), "{product:?}: {findings:?}");
+                assert!(expiry.at.is_some_and(|found| found.to_string()[..10] == at[..10]), "{product:?}: {expiry:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_version_of_gitlab_that_does_not_tell_the_end_of_a_token_passes() {
+    let fixture = Fixture::new(Product::Gitlab).await;
+    ends(&fixture, "2000-01-01");
+    fixture.server.fault(Fault::MovedTo("http://lab.internal"), Method::GET, "/personal_access_tokens/self", 1);
+    let findings = fixture.hosts.check_host(&"host".parse().unwrap()).await.unwrap().unwrap();
+    assert!(findings.iter().all(|finding| finding.health == Health::Ok), "{findings:?}");
+}
+
+#[tokio::test]
+async fn an_installation_without_permissions_and_a_suspended_one_are_findings() {
+    let fixture = super::app::fixture().await;
+    fixture.server.repository("globex/site").await;
+    fixture.server.state().app.as_mut().unwrap().only_read = vec!["contents", "issues"];
+    let findings = fixture.hosts.check_host(&"host".parse().unwrap()).await.unwrap().unwrap();
+    for owner in ["acme", "globex"] {
+        let is_it = |finding: &&Finding| finding.check == "permissions" && finding.text.starts_with(owner);
+        let lacking = findings.iter().find(is_it).unwrap_or_else(|| panic!("{owner}: {findings:?}"));
+        assert_eq!(lacking.health, Health::Failure);
+        assert!(lacking.text.contains("contents: write, issues: write"), "{lacking:?}");
+        assert!(lacking.text.contains("/github-apps/acme-journeyman/installations/new"), "{lacking:?}");
+    }
+    let mut state = fixture.server.state();
+    let app = state.app.as_mut().unwrap();
+    (app.only_read, app.suspended) = (Vec::new(), vec!["globex".to_owned()]);
+    drop(state);
+    let findings = fixture.hosts.check_host(&"host".parse().unwrap()).await.unwrap().unwrap();
+    assert!(findings.iter().all(|finding| finding.check != "permissions"), "{findings:?}");
+    let suspended = findings.iter().find(|finding| finding.health == Health::Warning).unwrap();
+    assert!(suspended.text.contains("suspended by globex"), "{findings:?}");
+}
+
+#[tokio::test]
+async fn a_rename_behind_a_proxy_is_followed_at_the_configured_address() {
+    for product in [Product::Github, Product::Gitea, Product::Forgejo] {
+        let mut fixture = Fixture::new(product).await;
+        let id = fixture.seen().await;
+        let mut state = fixture.server.state();
+        // No server listens there.
+        "http://host.internal:3000".clone_into(&mut state.named);
+        state.rename(PATH, "acme/store");
+        drop(state);
+        let fixture = fixture.reconnected();
+        let forge = fixture.forge().await;
+        let repository = forge.repository().await.unwrap();
+        assert_eq!((repository.id, repository.path.as_str()), (id, "acme/store"), "{product:?}");
+        // A change is repeated at the new path too.
+        let head = fixture.server.commit("acme/store", "work", "a.txt", "a").await;
+        fixture.ensure("work", &head.parse().unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_has_moved_is_told_and_gets_no_credential() {
+    for product in PRODUCTS {
+        let other = CodeHostServer::start(product).await;
+        let origin: &'static str = Box::leak(other.url.clone().into_boxed_str());
+        let fixture = Fixture::new(product).await;
+        fixture.server.fault(Fault::MovedTo(origin), Method::GET, "/", 100);
+        let findings = fixture.hosts.check_host(&"host".parse().unwrap()).await.unwrap().unwrap();
+        let told = of(&findings, "credential");
+        assert_eq!(told.health, Health::Failure, "{product:?}: {findings:?}");
+        assert!(told.text.contains(origin) && told.text.contains("change its URL here"), "{product:?}: {told:?}");
+        let error = fixture.forge().await.repository().await.unwrap_err();
+        assert!(!error.may_pass() && error.to_string().contains(origin), "{product:?}: {error}");
+        assert!(other.requests().is_empty(), "{product:?}");
     }
 }

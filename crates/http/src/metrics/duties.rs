@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use journeyman_core::ports::{DutyMeter, PollTotals};
+use journeyman_core::ports::{CredentialTotals, DutyMeter, PollTotals};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -48,7 +48,8 @@ impl Collector for DutyCounts {
             let seconds = duty.last_duration.as_secs_f64();
             ConstGauge::new(seconds).encode(family.encode_family(&[("duty", duty.name)])?)?;
         }
-        encode_polls(&self.0.polls(), &mut encoder)
+        encode_polls(&self.0.polls(), &mut encoder)?;
+        encode_credentials(&self.0.credentials(), &mut encoder)
     }
 }
 
@@ -65,6 +66,27 @@ fn encode_polls(all: &[PollTotals], encoder: &mut DescriptorEncoder<'_>) -> Resu
         for (host, value) in all.iter().zip(values) {
             ConstCounter::new(value).encode(family.encode_family(&[("code_host", host.host.as_str())])?)?;
         }
+    }
+    Ok(())
+}
+
+fn encode_credentials(all: &[CredentialTotals], encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    let labels = |one: &CredentialTotals| {
+        let owner = if one.of_project { "project" } else { "code_host" };
+        [("code_host", one.host.clone()), ("owner", owner.to_owned())]
+    };
+    let help = "Time from which the code host refuses the credential that expires first, in seconds since 1970";
+    let mut family =
+        encoder.encode_descriptor("credential_expiry_timestamp", help, Some(&Unit::Seconds), MetricType::Gauge)?;
+    for one in all {
+        if let Some(at) = one.first_expiry {
+            ConstGauge::new(at.as_micros() / 1_000_000).encode(family.encode_family(&labels(one))?)?;
+        }
+    }
+    let help = "Credentials that are refused, lack permissions, or whose installations are suspended";
+    let mut family = encoder.encode_descriptor("credential_problems", help, None, MetricType::Gauge)?;
+    for one in all {
+        ConstGauge::new(one.problems).encode(family.encode_family(&labels(one))?)?;
     }
     Ok(())
 }

@@ -25,10 +25,10 @@ use journeyman_core::model::price::Price;
 use journeyman_core::model::price::Tokens;
 use journeyman_core::model::{Dialect, ProviderInfo};
 use journeyman_core::ports::{
-    AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, DutyMeter, DutyTotals,
-    FreeSpace, GitBody, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, LfsServer,
-    ModelMeter, ModelTotals, Passwords, PasswordsFailed, PollTotals, ProviderTotals, PullDetail, PullMerge, PullPages,
-    PullPagesError, SandboxError,
+    AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, CredentialTotals, DiffError, Diffs,
+    DutyMeter, DutyTotals, FreeSpace, GitBody, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee,
+    JobStore, LfsServer, ModelMeter, ModelTotals, Passwords, PasswordsFailed, PollTotals, ProviderTotals, PullDetail,
+    PullMerge, PullPages, PullPagesError, SandboxError,
 };
 use journeyman_core::project::Project;
 use journeyman_core::pull::base_comparison::Conflicts;
@@ -179,6 +179,12 @@ impl DutyMeter for FakeMeter {
 
     fn polls(&self) -> Vec<PollTotals> {
         vec![PollTotals { host: "github.com".to_owned(), polls: 5, failures: 1, requests: 9, events: 2 }]
+    }
+
+    fn credentials(&self) -> Vec<CredentialTotals> {
+        let first_expiry = Some(Timestamp::from_micros(8_000_000));
+        let of_host = CredentialTotals { host: "github".to_owned(), of_project: false, first_expiry, problems: 0 };
+        vec![of_host.clone(), CredentialTotals { of_project: true, first_expiry: None, problems: 2, ..of_host }]
     }
 }
 

@@ -50,6 +50,9 @@ async fn health_metrics_and_documentation_need_no_key() {
         "journeyman_connections_closed_total{cause=\"idle_timeout\"} 4",
         "journeyman_duty_runs_total{duty=\"retention\"} 3",
         "journeyman_poll_requests_total{code_host=\"github.com\"} 9",
+        "journeyman_credential_expiry_timestamp_seconds{code_host=\"github\",owner=\"code_host\"} 8\n",
+        "journeyman_credential_problems{code_host=\"github\",owner=\"code_host\"} 0\n",
+        "journeyman_credential_problems{code_host=\"github\",owner=\"project\"} 2\n",
         "journeyman_duty_failures_total{duty=\"retention\"} 1",
         "journeyman_duty_last_duration_seconds{duty=\"retention\"} 1.5",
     ] {

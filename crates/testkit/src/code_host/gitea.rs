@@ -96,7 +96,7 @@ impl Request<'_> {
     fn repository(self, path: &str, visible: Option<u64>, below: &[&str]) -> Reply {
         if let Some(renamed) = self.state.renamed(path) {
             let target = self.call.target.replacen(&format!("/{path}"), &format!("/{}", renamed.path), 1);
-            return Reply::text(301, "").header("location", target);
+            return Reply::text(301, "").header("location", format!("{}{target}", self.state.named));
         }
         let Some(found) = self.state.by_path(path).map(|found| found.clone()) else { return self.missing() };
         let may_see = found.permissions.contains_key(&self.user.id) && visible.is_none_or(|id| id == found.id);

@@ -39,7 +39,10 @@ pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
     }
     let Some((user, token)) = state.signed_in(call.token().as_deref()) else { return error(401, "Bad credentials") };
     match (&call.method, parts.as_slice()) {
-        (&Method::GET, ["user"]) => Reply::json(200, &show_user(&user)),
+        (&Method::GET, ["user"]) => match token.expires_at {
+            Some(at) => Reply::json(200, &show_user(&user)).header("github-authentication-token-expiration", at),
+            None => Reply::json(200, &show_user(&user)),
+        },
         (&Method::GET, ["users", name]) => match state.users.iter().find(|user| user.name == *name) {
             Some(user) => Reply::json(200, &show_user(user)),
             None => error(404, "Not Found"),
@@ -54,7 +57,8 @@ pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
         (_, ["repos", owner, name, below @ ..]) => {
             let path = format!("{owner}/{name}");
             if let Some(found) = state.renamed(&path) {
-                let target = format!("{}/api/v3/repositories/{}", state.url, found.id);
+                let named = if state.named.is_empty() { &state.url } else { &state.named };
+                let target = format!("{named}/api/v3/repositories/{}", found.id);
                 let query = call.target.split_once('?').map_or_else(String::new, |(_, query)| format!("?{query}"));
                 let target = below.iter().fold(target, |target, part| format!("{target}/{part}"));
                 let status = if call.method == Method::GET { 301 } else { 307 };
@@ -91,7 +95,14 @@ fn app(state: &mut State, call: &Call, parts: &[&str]) -> Reply {
             owners.sort_unstable();
             owners.dedup();
             owners.retain(|owner| !known.missing.iter().any(|missing| missing == owner));
-            let show = |owner: &&str| json!({"id": 55, "account": {"login": owner}, "suspended_at": null});
+            let suspended =
+                |owner: &str| known.suspended.iter().any(|one| one == owner).then_some("2026-01-01T00:00:00Z");
+            let show = |owner: &&str| {
+                let account = json!({"login": owner});
+                json!({
+                    "id": 55, "account": account, "suspended_at": suspended(owner), "permissions": granted(&known),
+                })
+            };
             Reply::json(200, &owners.iter().map(show).collect())
         }
         (&Method::GET, ["repos", owner, name, "installation"]) => match state.by_path(&format!("{owner}/{name}")) {

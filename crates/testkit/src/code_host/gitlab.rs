@@ -68,6 +68,10 @@ pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
             shown["bot"] = user.is_bot.into();
             Reply::json(200, &shown)
         }
+        (&Method::GET, ["personal_access_tokens", "self"]) => {
+            let token = state.signed_in(call.token().as_deref()).map(|(_, token)| token).unwrap_or_default();
+            Reply::json(200, &json!({"id": 4, "revoked": false, "active": true, "expires_at": token.expires_at}))
+        }
         (&Method::GET, ["users"]) => {
             let wanted = call.parameter("username").unwrap_or_default();
             let is_it = |user: &&User| wanted.is_empty() || user.name.eq_ignore_ascii_case(wanted);

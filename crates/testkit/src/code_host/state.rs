@@ -28,6 +28,8 @@ pub struct Token {
     pub is_fine_grained: bool,
     /// `true` if the token has expired.
     pub is_expired: bool,
+    /// The end of the token, in the form of the host: `2027-01-31 08:15:54 UTC` on GitHub, `2027-01-31` on GitLab.
+    pub expires_at: Option<String>,
 }
 
 /// A repository.
@@ -354,6 +356,8 @@ pub struct State {
 pub struct App {
     /// The ID.
     pub id: u64,
+    /// The URL by which the stand-in names itself in redirects, as behind a proxy that it does not know; empty for its own.
+    pub named: String,
     /// The slug.
     pub slug: String,
     /// The owners without an installation.
@@ -375,6 +379,8 @@ impl State {
     /// The ID of the user `journeyman-bot`.
     pub const BOT: u64 = 7001;
 
+    /// The owners who have suspended their installations.
+    pub suspended: Vec<String>,
     pub(super) fn new(url: String) -> Self {
         let bot = User { id: Self::BOT, name: "journeyman-bot".to_owned(), is_bot: false };
         let token = Token { user: Self::BOT, can_write: true, ..Token::default() };
@@ -402,6 +408,7 @@ impl State {
     pub fn id(&mut self) -> u64 {
         self.next += 1;
         self.next
+            named: String::new(),
     }
 
     pub(super) fn add_repository(&mut self, path: &str, folder: String) {

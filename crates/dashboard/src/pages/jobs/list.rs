@@ -16,6 +16,7 @@ use crate::failure::{Failure, Page, rendered};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
 use crate::in_project::InProject;
+use crate::pages::credentials::{self, CredentialWarning};
 use crate::pages::problem::Problem;
 use crate::pages::refresh::{self, SeenQuery};
 use crate::pages::{projects, webhooks};
@@ -176,6 +177,7 @@ struct ProjectPage<'a> {
     problem: Option<Problem>,
     /// The page of a webhook that was disabled because of its endpoint, and the reason.
     disabled_webhook: Option<(String, &'static str)>,
+    credentials: Vec<CredentialWarning>,
     list: Fragment,
     live: String,
     /// The digest of the jobs on the page.
@@ -231,6 +233,7 @@ async fn project_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Pag
         repository: visible::line(&at.project.repository).into_owned(),
         problem: Problem::of(shared, at).await?,
         disabled_webhook: webhooks::disabled(at).await?,
+        credentials: credentials::of_project(frame, &at.project.id).await?,
         list: JobList::load(shared, (frame, &path, Some(at)), query, &places, &found).await?,
         live: live_url(&path, query, &seen),
         seen,
