@@ -38,6 +38,8 @@ pub struct JobRequest {
     pub title: Option<String>,
     /// The draft setting of the pull request, instead of the project's.
     pub draft: Option<bool>,
+    /// Whether the code host is asked to merge the pull request, instead of the project's setting.
+    pub auto_merge: Option<bool>,
     /// The existing pull request to work on, instead of opening one: its number, or the URL of its page.
     pub pull_request: Option<String>,
     /// The labels.
@@ -201,6 +203,11 @@ fn new_job(caller: &Caller, request: JobRequest) -> Result<NewJob, Error> {
         let text = "pullRequest: the job works on the branch of the pull request, so branch and ref must not be given";
         return Err(Error::invalid(text));
     }
+    if request.auto_merge == Some(true) && caller.needs(Scope::Write).is_err() {
+        let text =
+            "autoMerge: the API key needs the scope write, because the work reaches the base branch without a person";
+        return Err(Error::invalid(text));
+    }
     for (field, name) in [("ref", &request.reference), ("branch", &request.branch)] {
         if let Some(name) = name {
             check_ref_name(name).map_err(|error| Error::invalid(format!("{field}: {error}")))?;
@@ -224,6 +231,7 @@ fn new_job(caller: &Caller, request: JobRequest) -> Result<NewJob, Error> {
         options: JobOptions {
             branch: request.branch,
             draft: request.draft,
+            auto_merge: request.auto_merge,
             title: request.title,
             only_branches_of_jobs: caller.needs(Scope::Write).is_err(),
             pull: None,

@@ -60,6 +60,10 @@ pub struct JobOptions {
     pub branch: Option<String>,
     /// `true` if the pull request is a draft; `None` means the project's setting.
     pub draft: Option<bool>,
+    /// `true` if the code host is asked to merge the pull request when all requirements are met; `None` means the
+    /// project's setting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_merge: Option<bool>,
     /// The title of the pull request; `None` means the project's template.
     pub title: Option<String>,
     /// `true` if the creator may not let the job write to a branch that no job has made, because the creator's API key has

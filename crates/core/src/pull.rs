@@ -109,6 +109,8 @@ pub struct NewPull {
     pub reviewers: Vec<String>,
     /// The users to assign.
     pub assignees: Vec<String>,
+    /// `true` if the code host is asked to merge the pull request when all requirements are met.
+    pub auto_merge: bool,
 }
 
 /// The maximum length of the title of a pull request, in characters.

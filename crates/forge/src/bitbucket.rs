@@ -2,6 +2,7 @@
 
 mod changes;
 pub(crate) mod hooks;
+mod merge;
 mod position;
 mod requests;
 mod review;
@@ -353,6 +354,7 @@ impl Api for Bitbucket {
         // Later pipelines have replaced the others.
         statuses.retain(|status| status.pipeline().is_none_or(|number| !numbers.contains(&number)));
         checks.extend(statuses.into_iter().map(wire::Status::into_check));
+        checks.extend(merge::notes(self, repository, sha).await);
         Ok(checks)
     }
 

@@ -6,6 +6,7 @@
 mod builds;
 mod changes;
 pub(crate) mod hooks;
+mod merge;
 mod position;
 mod requests;
 mod review;
@@ -266,6 +267,10 @@ impl Api for BitbucketDataCenter {
         if refused.is_empty() { Ok(()) } else { Err(ForgeError::Refused(refused.join("; "))) }
     }
 
+    async fn auto_merge(&self, repository: &HostRepository, number: u64) -> Result<(), ForgeError> {
+        merge::request(self, repository, number).await
+    }
+
     async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
         let (location, number) = (Location::current(repository)?, number_of(place)?);
         // The list of comments is that of one file.
@@ -447,7 +452,9 @@ impl Api for BitbucketDataCenter {
     }
 
     async fn checks(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
-        self.builds(&Location::current(repository)?, sha).await
+        let mut checks = self.builds(&Location::current(repository)?, sha).await?;
+        checks.extend(merge::notes(self, repository, sha).await);
+        Ok(checks)
     }
 
     async fn check_log(&self, _: &HostRepository, _: &str, _: usize) -> Result<Option<Vec<u8>>, ForgeError> {

@@ -2,6 +2,7 @@
 
 mod changes;
 pub(crate) mod hooks;
+mod merge;
 mod requests;
 mod review;
 mod wire;
@@ -250,6 +251,10 @@ impl Api for Gitea {
         self.add_labels(repository, number, &change.labels).await?;
         self.assign(repository, number, &change.assignees).await?;
         self.request_reviews(repository, number, &change.reviewers).await
+    }
+
+    async fn auto_merge(&self, repository: &HostRepository, number: u64) -> Result<(), ForgeError> {
+        merge::request(self, repository, number).await
     }
 
     async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
@@ -509,7 +514,9 @@ impl Api for Gitea {
         let path = below(repository, &format!("/commits/{sha}/status?sort=recentupdate"))?;
         let found: Vec<Status> = self.pages(&path, |page: CombinedStatus| page.statuses, |_| false).await?;
         let others = found.into_iter().filter(|status| status.context != STATUS);
-        Ok(others.map(|status| status.into_check(&self.http.base, sha)).collect())
+        let mut checks: Vec<Check> = others.map(|status| status.into_check(&self.http.base, sha)).collect();
+        checks.extend(merge::notes(self, repository, sha).await);
+        Ok(checks)
     }
 
     async fn check_log(

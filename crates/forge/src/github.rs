@@ -4,6 +4,7 @@ mod app;
 mod changes;
 pub(crate) mod created_app;
 pub(crate) mod hooks;
+mod merge;
 mod position;
 mod review;
 mod threads;
@@ -12,8 +13,8 @@ mod wire;
 use async_trait::async_trait;
 use http::{Method, StatusCode};
 use journeyman_core::code_host::RepositoryPath;
-use journeyman_core::hook::{HostIssue, HostReview};
 use journeyman_core::code_host::expiry::Expiry;
+use journeyman_core::hook::{HostIssue, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
@@ -39,10 +40,10 @@ pub(crate) const HEADERS: [(&str, &str); 2] =
 /// The user name for git with a token.
 const GIT_USER: &str = "x-access-token";
 
-/// The maximum number of annotations in the report of a check: a page of GitHub's.
 /// The header with the end of a token, in all answers to a token that has one.
 const EXPIRATION: &str = "github-authentication-token-expiration";
 
+/// The maximum number of annotations in the report of a check: a page of GitHub's.
 const ANNOTATIONS: u64 = 100;
 
 /// The end of a report that was cut.
@@ -216,16 +217,26 @@ impl Github {
 
     /// Sends a query of the GraphQL interface, and returns the data of the answer.
     async fn graph(&self, repository: &HostRepository, query: &str, variables: Value) -> Result<Value, ForgeError> {
+        let graph = self.graph_answer(repository, query, variables).await?;
+        match graph.errors.into_iter().next() {
+            Some(error) => Err(ForgeError::Refused(error.message)),
+            None => Ok(graph.data),
+        }
+    }
+
+    /// Sends a query of the GraphQL interface, and returns the answer, which may have data and errors.
+    async fn graph_answer(
+        &self,
+        repository: &HostRepository,
+        query: &str,
+        variables: Value,
+    ) -> Result<Graph, ForgeError> {
         let body = json!({"query": query, "variables": variables});
         let authorization = self.authorization(&repository_path(repository)?).await?;
         // GitHub Enterprise Server has it at /api/graphql, and the other interface at /api/v3.
         let url = format!("{}/graphql", self.http.base.strip_suffix("/v3").unwrap_or(&self.http.base));
         let answer = self.http.call(Some(&authorization), Method::POST, &url, Some(&body)).await?.ok()?;
-        let graph: Graph = answer.json()?;
-        match graph.errors.into_iter().next() {
-            Some(error) => Err(ForgeError::Refused(error.message)),
-            None => Ok(graph.data),
-        }
+        answer.json()
     }
 
     /// Asks for reviews one by one, because one user who cannot review makes GitHub refuse all of them.
@@ -306,6 +317,13 @@ impl Api for Github {
         }
     }
 
+    async fn expiry(&self) -> Result<Expiry, ForgeError> {
+        let Access::Token(token) = &self.access else { return Ok(Expiry::Never) };
+        let authorization = Authorization::Bearer(token.clone());
+        let answer = self.http.call(Some(&authorization), Method::GET, "/user", None).await?.ok()?;
+        Ok(answer.header(EXPIRATION).map_or(Expiry::Never, wire::expiry))
+    }
+
     async fn me(&self, repository: &HostRepository) -> Result<HostUser, ForgeError> {
         let path = match &self.access {
             Access::App { app, slug } => {
@@ -317,13 +335,6 @@ impl Api for Github {
         let authorization = self.authorization(&repository_path(repository)?).await?;
         let user: User = self.http.call(Some(&authorization), Method::GET, &path, None).await?.ok()?.json()?;
         Ok(user.into())
-    async fn expiry(&self) -> Result<Expiry, ForgeError> {
-        let Access::Token(token) = &self.access else { return Ok(Expiry::Never) };
-        let authorization = Authorization::Bearer(token.clone());
-        let answer = self.http.call(Some(&authorization), Method::GET, "/user", None).await?.ok()?;
-        Ok(answer.header(EXPIRATION).map_or(Expiry::Never, wire::expiry))
-    }
-
     }
 
     async fn find_pulls(&self, repository: &HostRepository, head: &str) -> Result<Vec<HostPull>, ForgeError> {
@@ -390,6 +401,10 @@ impl Api for Github {
             Some(draft) => self.set_draft(repository, number, draft).await,
             None => Ok(()),
         }
+    }
+
+    async fn auto_merge(&self, repository: &HostRepository, number: u64) -> Result<(), ForgeError> {
+        merge::request(self, repository, number).await
     }
 
     async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
@@ -561,6 +576,7 @@ impl Api for Github {
         let statuses: CombinedStatus = self.get(repository, &format!("/commits/{sha}/status?per_page=100")).await?;
         let others = statuses.statuses.into_iter().filter(|status| status.context != STATUS);
         checks.extend(others.map(wire::Status::into_check));
+        checks.extend(merge::notes(self, repository, sha).await);
         Ok(checks)
     }
 

@@ -3,6 +3,7 @@
 mod changes;
 mod checks;
 pub(crate) mod hooks;
+mod merge;
 mod position;
 mod review;
 mod threads;
@@ -13,8 +14,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{Method, StatusCode};
 use journeyman_core::code_host::RepositoryPath;
-use journeyman_core::hook::HostIssue;
 use journeyman_core::code_host::expiry::Expiry;
+use journeyman_core::hook::HostIssue;
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
@@ -300,7 +301,6 @@ impl Api for Gitlab {
         self.user().await.map(Account::User)
     }
 
-    async fn me(&self, _: &HostRepository) -> Result<HostUser, ForgeError> {
     async fn expiry(&self) -> Result<Expiry, ForgeError> {
         let path = "/personal_access_tokens/self";
         let answer = self.http.call(Some(&self.authorization()), Method::GET, path, None).await?;
@@ -312,6 +312,7 @@ impl Api for Gitlab {
         }
     }
 
+    async fn me(&self, _: &HostRepository) -> Result<HostUser, ForgeError> {
         self.user().await
     }
 
@@ -377,6 +378,10 @@ impl Api for Gitlab {
             left_out(&people, &now, &mut problems);
         }
         if problems.is_empty() { Ok(()) } else { Err(ForgeError::Refused(problems.join("; "))) }
+    }
+
+    async fn auto_merge(&self, repository: &HostRepository, number: u64) -> Result<(), ForgeError> {
+        self.request_merge(repository, number).await
     }
 
     async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {

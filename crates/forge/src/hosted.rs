@@ -106,6 +106,12 @@ pub(crate) trait Api: Send + Sync {
         change: &PullChange,
     ) -> Result<(), ForgeError>;
 
+    /// Asks the host to merge an open pull request when all requirements are met ([`Forge::auto_merge`]).
+    async fn auto_merge(&self, repository: &HostRepository, number: u64) -> Result<(), ForgeError> {
+        let _ = (repository, number);
+        Err(ForgeError::Refused("the interface of the code host has no request for it".to_owned()))
+    }
+
     /// Returns the comments in a conversation.
     async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError>;
 
@@ -301,14 +307,14 @@ pub(crate) struct AppAccount {
     pub(crate) missing: Vec<String>,
     /// The users and organizations that have installed the app.
     pub(crate) installed_by: Vec<String>,
+    /// Those of them that have not granted all permissions that the service needs, each with what is missing.
+    pub(crate) granted_less: Vec<(String, Vec<String>)>,
     /// The accounts that have suspended the App.
     pub(crate) suspended_by: Vec<String>,
 }
 
 /// A comment in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-    /// Those of them that have not granted all permissions that the service needs, each with what is missing.
-    pub(crate) granted_less: Vec<(String, Vec<String>)>,
 pub(crate) struct Written {
     pub(crate) id: String,
     /// The ID of the author.
@@ -448,16 +454,10 @@ impl Forge for HostedRepository {
         self.host.kind.no_reply_address(&self.host().0, &user.id, &user.name)
     }
 
-    fn forget(&self) {
-        self.known.repositories.forget();
-        self.known.permissions.forget();
-    }
-
     fn pull_ref(&self, number: u64) -> Option<String> {
         self.host.kind.pull_ref(number)
     }
 
-    async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError> {
     async fn credential_expiry(&self) -> Result<Expiry, ForgeError> {
         match self.api.expiry().await? {
             // The answer about the user shows whether the credential is still accepted.
@@ -466,6 +466,12 @@ impl Forge for HostedRepository {
         }
     }
 
+    fn forget(&self) {
+        self.known.repositories.forget();
+        self.known.permissions.forget();
+    }
+
+    async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError> {
         let mut found = self.api.find_pulls(&self.current().await?, head).await?;
         // Some hosts ignore the filter, or apply it to forks too.
         found.retain(|pull| pull.head == head && !pull.is_from_fork);
@@ -492,6 +498,14 @@ impl Forge for HostedRepository {
         match self.api.update_pull(&self.confirmed().await?, number, change).await {
             Err(error) => Err(self.explained(error).await),
             changed => changed,
+        }
+    }
+
+    async fn auto_merge(&self, number: u64) -> Result<(), ForgeError> {
+        let repository = self.confirmed().await?;
+        match self.api.auto_merge(&repository, number).await {
+            Err(error) => Err(self.explained(error).await),
+            done => done,
         }
     }
 

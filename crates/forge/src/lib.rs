@@ -31,6 +31,7 @@ mod http;
 mod identity;
 mod json;
 mod local;
+mod merge;
 mod plain;
 
 use std::net::IpAddr;

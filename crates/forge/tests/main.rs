@@ -16,6 +16,7 @@ mod hosts {
     mod faults;
     pub(crate) mod given;
     mod logs;
+    mod merges;
     mod pipelines;
     mod polls;
     mod replies;

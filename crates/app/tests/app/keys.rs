@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_app::{Actor, Answered, Caller, CreatedKey, Error, RefusalKind};
+use journeyman_app::{Actor, Answered, Caller, CreatedKey, Error, JobRequest, RefusalKind};
 use journeyman_core::admin::Precondition;
 use journeyman_core::key::{NewKey, Scope, parse_network};
 use journeyman_core::message::Origin;
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
 
-use super::given::{Fixture, all, new_key, operator};
+use super::given::{Fixture, all, new_key, operator, shop};
 
 fn caller(created: &CreatedKey) -> Caller {
     let actor = Actor::Key(Arc::new(created.key.clone()));
@@ -91,5 +91,32 @@ async fn a_key_for_some_addresses_gives_nothing_that_can_be_used_from_others() {
             caller(&create(&fixture, &operator(), NewKey { scopes: vec![Scope::Read], ..new_key() }).await.unwrap());
         let reader = create(&fixture, &jobs, new_key()).await.unwrap_err();
         assert!(matches!(&reader, Error::Refused(refusal) if refusal.kind == RefusalKind::ScopeMissing), "{reader}");
+    }
+}
+
+#[tokio::test]
+async fn a_merge_without_a_person_needs_the_scope_write() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.create_shop().await;
+        for (scope, auto_merge, is_accepted) in [
+            (Scope::Jobs, Some(true), false),
+            (Scope::Jobs, Some(false), true),
+            (Scope::Jobs, None, true),
+            (Scope::Write, Some(true), true),
+        ] {
+            let request = JobRequest { prompt: "x".to_owned(), auto_merge, ..JobRequest::default() };
+            let caller = fixture.key(scope).await;
+            let created = fixture.cases.create_job(&caller, &shop().id, request, None).await;
+            match created {
+                Ok(accepted) => {
+                    let job = fixture.store.job(accepted.record.id).await.unwrap().unwrap();
+                    assert_eq!((job.options.auto_merge, is_accepted), (auto_merge, true), "{name}: {scope:?}");
+                }
+                Err(error) => {
+                    assert!(!is_accepted && error.to_string().contains("scope write"), "{name}: {scope:?}: {error}");
+                }
+            }
+        }
     }
 }

@@ -352,6 +352,10 @@ pub struct CreateJob {
     /// `true` to open the pull request as a draft; by default, as the project's settings say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draft: Option<bool>,
+    /// `true` to ask the code host to merge the pull request when all requirements are met; by default, as the project's
+    /// settings say. With an API key, `true` needs the scope `write`.
+    #[serde(rename = "autoMerge", skip_serializing_if = "Option::is_none")]
+    pub auto_merge: Option<bool>,
     /// The title of the pull request; by default, the first line of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -379,6 +383,7 @@ impl CreateJob {
             agent: None,
             branch: None,
             draft: None,
+            auto_merge: None,
             title: None,
             pull_request: None,
             labels: None,
@@ -418,6 +423,13 @@ impl CreateJob {
     #[must_use]
     pub fn branch(mut self, value: impl Into<String>) -> Self {
         self.branch = Some(value.into());
+        self
+    }
+
+    /// Sets `auto_merge`.
+    #[must_use]
+    pub fn auto_merge(mut self, value: bool) -> Self {
+        self.auto_merge = Some(value);
         self
     }
 

@@ -174,6 +174,9 @@ pub struct PullRequest {
     /// The reaction to new commits of the branch that an open pull request is merged into; `None` from a server that
     /// does not have this setting.
     pub keep_up_to_date: Option<KeepUpToDate>,
+    /// `true` if the code host is asked to merge a new pull request when all requirements are met.
+    #[serde(default)]
+    pub auto_merge: bool,
 }
 
 open_enum! {

@@ -385,6 +385,10 @@ pub struct PullRequestChanges {
     /// The reaction to new commits of the branch that an open pull request is merged into; by default, `off`.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub keep_up_to_date: Change<KeepUpToDate>,
+    /// `true` to ask the code host to merge a new pull request when all requirements are met, such as checks and
+    /// approvals; by default, `false`.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub auto_merge: Change<bool>,
 }
 
 impl PullRequestChanges {
@@ -474,6 +478,13 @@ impl PullRequestChanges {
     #[must_use]
     pub fn keep_up_to_date(mut self, value: impl Into<Change<KeepUpToDate>>) -> Self {
         self.keep_up_to_date = value.into();
+        self
+    }
+
+    /// Sets `auto_merge`.
+    #[must_use]
+    pub fn auto_merge(mut self, value: impl Into<Change<bool>>) -> Self {
+        self.auto_merge = value.into();
         self
     }
 }

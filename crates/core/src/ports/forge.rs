@@ -225,6 +225,16 @@ pub trait Forge: Send + Sync {
     /// Changes a pull request. Labels, reviewers and assignees are added to those that it has.
     async fn update_pull(&self, number: u64, change: &PullChange) -> Result<(), ForgeError>;
 
+    /// Asks the host to merge an open pull request when all requirements are met, such as checks and approvals. Never
+    /// merges it at once: if nothing is left to wait for, the request is refused.
+    ///
+    /// # Errors
+    /// The host has no such operation, or refuses it.
+    async fn auto_merge(&self, number: u64) -> Result<(), ForgeError> {
+        let _ = number;
+        Err(ForgeError::Refused("the code host merges no pull requests by itself".to_owned()))
+    }
+
     /// Returns the comments of pull requests and issues; `None` if the host has none.
     fn discussion(&self) -> Option<&dyn Discussion>;
 

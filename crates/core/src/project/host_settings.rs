@@ -101,6 +101,9 @@ pub struct PullRequestSettings {
     /// The reaction to new commits of the base branch.
     #[serde(skip_serializing_if = "is_default")]
     pub keep_up_to_date: KeepUpToDate,
+    /// `true` if the code host is asked to merge a new pull request when all requirements are met.
+    #[serde(skip_serializing_if = "is_default")]
+    pub auto_merge: bool,
 }
 
 impl PullRequestSettings {

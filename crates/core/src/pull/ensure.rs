@@ -113,8 +113,8 @@ impl Ensure<'_> {
         Ok(open.or_else(|| found.iter().find(has_ended_here)).cloned())
     }
 
-    /// Sets labels, reviewers and assignees, each with its own request: the pull request is useful without them, and one
-    /// that the host refuses must not prevent the others. Returns what could not be set.
+    /// Sets labels, reviewers and assignees, each with its own request, and asks for the merge: the pull request is useful
+    /// without them, and one that the host refuses must not prevent the others. Returns what could not be set.
     async fn decorate(&self, number: u64, new: &NewPull) -> Vec<String> {
         let change = PullChange::default;
         let changes = [
@@ -127,6 +127,13 @@ impl Ensure<'_> {
             if let Err(error) = self.forge.update_pull(number, change).await {
                 incomplete.push(format!("the {name} of the pull request could not be set: {error}"));
             }
+        }
+        if new.auto_merge && new.draft {
+            incomplete.push("its merge was not requested, because it is a draft".to_owned());
+        } else if new.auto_merge
+            && let Err(error) = self.forge.auto_merge(number).await
+        {
+            incomplete.push(format!("its merge could not be requested: {error}"));
         }
         incomplete
     }

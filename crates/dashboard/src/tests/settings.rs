@@ -43,6 +43,7 @@ fn settings() -> Settings {
             protected_branches: list(&["release/*"]),
             archive_on_merge: true,
             keep_up_to_date: KeepUpToDate::Conflicts,
+            auto_merge: true,
         },
         comments: CommentSettings {
             reviews: Reviews::Mentioned,

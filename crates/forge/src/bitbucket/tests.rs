@@ -59,6 +59,7 @@ fn new_pull(branch: &str) -> NewPull {
         labels: Vec::new(),
         reviewers: Vec::new(),
         assignees: Vec::new(),
+        auto_merge: false,
     }
 }
 

@@ -39,6 +39,7 @@ async fn open(client: &BitbucketDataCenter, repository: &HostRepository) -> u64 
         labels: Vec::new(),
         reviewers: Vec::new(),
         assignees: Vec::new(),
+        auto_merge: false,
     };
     match client.create_pull(repository, &new, "main").await.unwrap() {
         CreatedPull::Created(pull) => pull.number,

@@ -14,7 +14,7 @@ use journeyman_core::ports::{Check, CheckState, ForgeError, HostRepository};
 use serde::de::DeserializeOwned;
 
 use super::Gitlab;
-use super::wire::{Commit, Job, MergeRequest, Pipeline, Reviewer, Status, merge_status};
+use super::wire::{Commit, Job, MergeRequest, Pipeline, Status};
 use crate::hosted::STATUS;
 use crate::json::sha;
 
@@ -186,7 +186,7 @@ impl Gitlab {
         }
     }
 
-    async fn list_if_found<T: DeserializeOwned>(
+    pub(super) async fn list_if_found<T: DeserializeOwned>(
         &self,
         repository: &HostRepository,
         path: &str,
@@ -195,29 +195,6 @@ impl Gitlab {
             Err(ForgeError::NotFound(_)) => Ok(Vec::new()),
             found => found,
         }
-    }
-
-    /// Returns in words why a merge request cannot be merged, and who has requested changes.
-    async fn merge_note(
-        &self,
-        repository: &HostRepository,
-        request: &MergeRequest,
-    ) -> Result<Option<Check>, ForgeError> {
-        let mut reasons: Vec<String> = merge_status(&request.detailed_merge_status).into_iter().collect();
-        if request.reviewers.as_ref().is_some_and(|reviewers| !reviewers.is_empty()) {
-            let path = format!("/merge_requests/{}/reviewers?per_page=100", request.iid);
-            let reviewers: Vec<Reviewer> = self.list_if_found(repository, &path).await?;
-            let asks = reviewers.iter().filter(|reviewer| reviewer.state == "requested_changes");
-            let names: Vec<&str> = asks.map(|reviewer| reviewer.user.name()).collect();
-            if !names.is_empty() {
-                reasons.push(format!("changes are requested by {}", names.join(", ")));
-            }
-        }
-        if reasons.is_empty() {
-            return Ok(None);
-        }
-        let summary = Some(format!("The merge request !{} waits: {}.", request.iid, reasons.join("; ")));
-        Ok(Some(Check { summary, ..Check::new("Merge request", CheckState::Ignored) }))
     }
 
     /// Returns the pipeline that the status of the service belongs to: the one that has an unfinished status of it, which

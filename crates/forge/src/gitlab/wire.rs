@@ -101,7 +101,7 @@ pub(super) struct MergeRequest {
     #[serde(default)]
     description: Option<String>,
     source_branch: String,
-    target_branch: String,
+    pub(super) target_branch: String,
     #[serde(default)]
     pub(super) sha: Option<String>,
     /// `null` if the fork was deleted.
@@ -116,9 +116,38 @@ pub(super) struct MergeRequest {
     /// Why the merge request can or cannot be merged; missing before version 15.6.
     #[serde(default, deserialize_with = "or_default")]
     pub(super) detailed_merge_status: String,
+    /// `true` if GitLab merges it when all requirements are met, also in a merge train.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) merge_when_pipeline_succeeds: bool,
+    /// The newest pipeline. Only the answer about one merge request has it.
+    #[serde(default)]
+    head_pipeline: Option<HeadPipeline>,
+}
+
+/// The newest pipeline of a merge request.
+#[derive(Debug, Deserialize)]
+struct HeadPipeline {
+    #[serde(default, deserialize_with = "or_default")]
+    status: String,
 }
 
 impl MergeRequest {
+    /// Returns whether its merge waits for something that can pass: a pipeline, or an approval.
+    pub(super) fn waits(&self) -> bool {
+        let has_pipeline = self.head_pipeline.as_ref().is_some_and(|pipeline| {
+            let open = ["created", "waiting_for_resource", "preparing", "pending", "running", "scheduled"];
+            open.contains(&pipeline.status.as_str())
+        });
+        let waiting = ["ci_still_running", "not_approved", "requested_changes", "discussions_not_resolved"];
+        let status = self.detailed_merge_status.as_str();
+        waiting.contains(&status) || (has_pipeline && !self.is_unchecked())
+    }
+
+    /// Returns whether GitLab has not found out yet whether it can be merged.
+    pub(super) fn is_unchecked(&self) -> bool {
+        matches!(self.detailed_merge_status.as_str(), "checking" | "unchecked" | "preparing" | "approvals_syncing")
+    }
+
     pub(super) fn into_pull(self) -> HostPull {
         let state = match self.state.as_str() {
             "merged" => PullState::Merged,
@@ -364,6 +393,21 @@ pub(super) struct Reviewer {
     pub(super) state: String,
 }
 
+/// A token of the service, whatever it belongs to: a user, a project or a group.
+#[derive(Deserialize)]
+pub(super) struct TokenEnd {
+    /// The day at whose beginning, in UTC, the token ends; `null` if it has no end.
+    #[serde(default)]
+    expires_at: Option<String>,
+}
+
+impl TokenEnd {
+    pub(super) fn into_expiry(self) -> Expiry {
+        let Some(day) = self.expires_at else { return Expiry::Never };
+        format!("{day}T00:00:00Z").parse().map_or(Expiry::Unknown, Expiry::At)
+    }
+}
+
 /// Returns in words why a merge request cannot be merged, from `detailed_merge_status` ("Merge status" in GitLab's REST
 /// description); `None` if it can be, if only its pipelines prevent it, or if GitLab does not know it yet.
 pub(super) fn merge_status(status: &str) -> Option<String> {
@@ -393,21 +437,6 @@ pub(super) fn merge_status(status: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-/// A token of the service, whatever it belongs to: a user, a project or a group.
-#[derive(Deserialize)]
-pub(super) struct TokenEnd {
-    /// The day at whose beginning, in UTC, the token ends; `null` if it has no end.
-    #[serde(default)]
-    expires_at: Option<String>,
-}
-
-impl TokenEnd {
-    pub(super) fn into_expiry(self) -> Expiry {
-        let Some(day) = self.expires_at else { return Expiry::Never };
-        format!("{day}T00:00:00Z").parse().map_or(Expiry::Unknown, Expiry::At)
-    }
-}
-
 
     #[test]
     fn the_notes_about_edits_are_recognized() {

@@ -222,16 +222,19 @@ async fn all_requests_of_the_client_are_as_github_describes_them() {
 async fn the_graphql_queries_of_the_client_match_githubs_schema() {
     let fixture = Fixture::new(Product::Github).await;
     fixture.server.state().add_user("ada", "write");
-    fixture.branch("work").await;
+    let sha = fixture.branch("work").await;
     let forge = fixture.forge().await;
     let number = changed_pull(&*forge).await;
     threads(&fixture, &*forge, number).await;
+    forge.checks().unwrap().of_commit(&sha).await.unwrap();
+    fixture.server.state().by_path(PATH).unwrap().has_requirements = true;
+    forge.auto_merge(number).await.unwrap();
     let exchanges = fixture.recorded.as_ref().unwrap().take();
     let calls: Vec<&Call> = exchanges.iter().map(|one| &one.call).filter(|call| is_graphql(call)).collect();
     assert_eq!(
         calls.len(),
-        7,
-        "a draft was made ready, and the reverse, threads were read and resolved, and a reaction"
+        10,
+        "drafts, threads, a reaction, the state of the merge, and the requests for a later one"
     );
     for call in calls {
         let problems = query_problems(call.body["query"].as_str().unwrap());

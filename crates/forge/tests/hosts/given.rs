@@ -173,5 +173,6 @@ pub(crate) fn new_pull(branch: &str) -> NewPull {
         labels: Vec::new(),
         reviewers: Vec::new(),
         assignees: Vec::new(),
+        auto_merge: false,
     }
 }

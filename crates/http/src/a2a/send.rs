@@ -30,8 +30,8 @@ const MAX_ID_CHARS: usize = 250;
 const LISTED: usize = 20;
 
 /// The entries of the metadata of a message that are options of a new job.
-const JOB_OPTIONS: [&str; 10] =
-    ["ref", "branch", "draft", "title", "model", "effort", "agent", "pullRequest", "labels", "metadata"];
+const JOB_OPTIONS: [&str; 11] =
+    ["ref", "branch", "draft", "autoMerge", "title", "model", "effort", "agent", "pullRequest", "labels", "metadata"];
 
 /// A message that is stored.
 pub(super) struct Stored {

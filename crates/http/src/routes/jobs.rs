@@ -73,10 +73,23 @@ pub(crate) async fn create(
 }
 
 pub(crate) fn request(body: CreateJob) -> JobRequest {
-    let CreateJob { prompt, reference, branch, draft, title, model, effort, agent, pull_request, labels, metadata } =
-        body;
-    let (pull_request, effort) = (pull_request.map(Into::into), effort.map(Into::into));
-    JobRequest { prompt, reference, branch, model, effort, agent, title, draft, pull_request, labels, metadata }
+    let CreateJob { prompt, reference, branch, draft, auto_merge, title, model, effort, agent, .. } = body;
+    let (pull_request, effort) = (body.pull_request.map(Into::into), effort.map(Into::into));
+    let (labels, metadata) = (body.labels, body.metadata);
+    JobRequest {
+        prompt,
+        reference,
+        branch,
+        model,
+        effort,
+        agent,
+        title,
+        draft,
+        auto_merge,
+        pull_request,
+        labels,
+        metadata,
+    }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -129,6 +129,10 @@ pub(crate) struct CreateJob {
     pub(crate) branch: Option<String>,
     /// `true` to open the pull request as a draft; by default, as the project's settings say.
     pub(crate) draft: Option<bool>,
+    /// `true` to ask the code host to merge the pull request when all requirements are met; by default, as the project's
+    /// settings say. With an API key, `true` needs the scope `write`.
+    #[serde(rename = "autoMerge")]
+    pub(crate) auto_merge: Option<bool>,
     /// The title of the pull request; by default, the first line of the prompt.
     #[schema(min_length = 1, max_length = 200)]
     pub(crate) title: Option<String>,

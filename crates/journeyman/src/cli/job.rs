@@ -121,6 +121,7 @@ impl Session {
         job.title = arguments.title;
         job.pull_request = arguments.pull_request.map(Into::into);
         job.draft = arguments.draft.then_some(true);
+        job.auto_merge = arguments.auto_merge.then_some(true);
         job.metadata =
             Some(arguments.metadata.into_iter().collect()).filter(|metadata: &BTreeMap<_, _>| !metadata.is_empty());
         self.submit(self.client.jobs().create(&self.project, &job), arguments.then, 0).await

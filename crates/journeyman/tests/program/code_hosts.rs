@@ -5,6 +5,7 @@ mod checks;
 mod crowd;
 mod hooks;
 mod mentions;
+mod merges;
 mod restarts;
 mod secrets;
 mod storm;

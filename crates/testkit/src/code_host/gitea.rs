@@ -203,6 +203,7 @@ impl At<'_> {
                 // The scopes of the token do not matter here.
                 "permissions": {"admin": is_admin, "push": self.is_writer(), "pull": true},
                 "has_pull_requests": true,
+                "default_merge_style": "squash",
             }),
         )
     }
@@ -210,7 +211,12 @@ impl At<'_> {
     fn branch(&self, name: &str) -> Reply {
         match self.found.branches.get(name) {
             Some(sha) if self.method() == Method::GET => {
-                Reply::json(200, &json!({"name": name, "commit": {"id": sha}, "protected": false}))
+                let is_protected = self.found.has_requirements && name == "main";
+                let shown = json!({
+                    "name": name, "commit": {"id": sha}, "protected": is_protected, "required_approvals": 0,
+                    "enable_status_check": is_protected,
+                });
+                Reply::json(200, &shown)
             }
             _ => self.missing(),
         }

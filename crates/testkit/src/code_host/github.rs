@@ -1,5 +1,6 @@
 //! The interface of GitHub Enterprise Server.
 
+mod graph;
 mod threads;
 
 use base64::Engine;
@@ -28,7 +29,7 @@ pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
         return error(403, "Request forbidden by administrative rules.");
     }
     if v3 == "graphql" {
-        return threads::graphql(state, call);
+        return graph::graphql(state, call);
     }
     let parts: Vec<&str> = rest.iter().map(String::as_str).collect();
     if let (&Method::POST, ["app-manifests", code, "conversions"]) = (&call.method, parts.as_slice()) {

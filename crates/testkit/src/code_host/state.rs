@@ -90,6 +90,15 @@ pub struct Repository {
     pub outputs: BTreeMap<u64, Output>,
     /// The commits and names of workflows that wait for an approval, and have no jobs. Only GitHub has them.
     pub waiting_workflows: Vec<(String, String)>,
+    /// `true` if `main` requires checks or approvals that pull requests still lack. Without it, the products that merge
+    /// later merge at once, or refuse the request.
+    pub has_requirements: bool,
+    /// `true` if a setting forbids that pull requests are merged later. GitHub and Bitbucket Data Center have it.
+    pub forbids_auto_merge: bool,
+    /// The numbers of the pull requests that are merged when all requirements are met.
+    pub auto_merges: Vec<u64>,
+    /// What GitHub tells about the merge of open pull requests, in the form of its GraphQL interface.
+    pub merge_state: serde_json::Value,
 }
 
 /// What an app has written about a check.
@@ -347,6 +356,8 @@ pub struct State {
     pub lacks_replies: bool,
     /// `true` if the list of users ignores filters by permission. Only Bitbucket Data Center has the list.
     pub ignores_permissions: bool,
+    /// The URL by which the stand-in names itself in redirects, as behind a proxy that it does not know; empty for its own.
+    pub named: String,
     pub(super) times: Times,
     next: u64,
 }
@@ -356,8 +367,6 @@ pub struct State {
 pub struct App {
     /// The ID.
     pub id: u64,
-    /// The URL by which the stand-in names itself in redirects, as behind a proxy that it does not know; empty for its own.
-    pub named: String,
     /// The slug.
     pub slug: String,
     /// The owners without an installation.
@@ -370,6 +379,8 @@ pub struct App {
     pub grants_less: bool,
     /// `true` if the installations have granted that workflows may be changed.
     pub has_workflows: bool,
+    /// The owners who have suspended their installations.
+    pub suspended: Vec<String>,
 }
 
 impl State {
@@ -379,8 +390,6 @@ impl State {
     /// The ID of the user `journeyman-bot`.
     pub const BOT: u64 = 7001;
 
-    /// The owners who have suspended their installations.
-    pub suspended: Vec<String>,
     pub(super) fn new(url: String) -> Self {
         let bot = User { id: Self::BOT, name: "journeyman-bot".to_owned(), is_bot: false };
         let token = Token { user: Self::BOT, can_write: true, ..Token::default() };
@@ -399,6 +408,7 @@ impl State {
             instance_builds: Vec::new(),
             ignores_permissions: false,
             lacks_replies: false,
+            named: String::new(),
             times: Times::default(),
             next: 100,
         }
@@ -408,7 +418,6 @@ impl State {
     pub fn id(&mut self) -> u64 {
         self.next += 1;
         self.next
-            named: String::new(),
     }
 
     pub(super) fn add_repository(&mut self, path: &str, folder: String) {

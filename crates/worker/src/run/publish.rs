@@ -173,6 +173,7 @@ impl Publishing<'_> {
             labels: settings.labels.clone(),
             reviewers: settings.reviewers.clone(),
             assignees: settings.assignees.clone(),
+            auto_merge: job.options.auto_merge.unwrap_or(settings.auto_merge),
         })
     }
 

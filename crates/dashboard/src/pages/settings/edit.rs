@@ -116,7 +116,7 @@ fn pull_requests(fields: &Fields) -> Result<Edit, String> {
     let ci_files = if fields.is_set("ciFiles") { CiFiles::Allow } else { CiFiles::Refuse };
     let [ci_paths, protected_branches] = ["ciPaths", "protectedBranches"].map(|name| fields.lines(name));
     let (commit_subject, co_authors) = (fields.given("commitSubject"), fields.is_set("coAuthors"));
-    let archive_on_merge = fields.is_set("archiveOnMerge");
+    let (archive_on_merge, auto_merge) = (fields.is_set("archiveOnMerge"), fields.is_set("autoMerge"));
     let keep_up_to_date = match fields.text("keepUpToDate").as_str() {
         "" | "off" => KeepUpToDate::Off,
         "conflicts" => KeepUpToDate::Conflicts,
@@ -139,6 +139,7 @@ fn pull_requests(fields: &Fields) -> Result<Edit, String> {
         pulls.protected_branches.clone_from(&protected_branches);
         (pulls.ci_files, pulls.archive_on_merge) = (ci_files, archive_on_merge);
         pulls.keep_up_to_date = keep_up_to_date;
+        pulls.auto_merge = auto_merge;
     }))
 }
 

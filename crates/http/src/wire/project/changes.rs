@@ -156,6 +156,9 @@ pub struct PullRequestChanges {
     pub archive_on_merge: Option<bool>,
     /// The reaction to new commits of the branch that an open pull request is merged into; by default, `off`.
     pub keep_up_to_date: Option<KeepUpToDate>,
+    /// `true` to ask the code host to merge a new pull request when all requirements are met, such as checks and
+    /// approvals; by default, `false`.
+    pub auto_merge: Option<bool>,
 }
 
 /// The treatment of comments and issues on the code host.
@@ -355,6 +358,7 @@ impl ProjectChanges {
                 protected_branches: pulls.protected_branches.unwrap_or_default(),
                 archive_on_merge: pulls.archive_on_merge.unwrap_or_default(),
                 keep_up_to_date: pulls.keep_up_to_date.unwrap_or_default().into(),
+                auto_merge: pulls.auto_merge.unwrap_or_default(),
             },
             comments: CommentSettings {
                 reviews: comments.reviews.unwrap_or_default().into(),

@@ -105,6 +105,8 @@ pub struct PullRequest {
     pub archive_on_merge: bool,
     /// The reaction to new commits of the branch that an open pull request is merged into.
     pub keep_up_to_date: KeepUpToDate,
+    /// `true` if the code host is asked to merge a new pull request when all requirements are met.
+    pub auto_merge: bool,
 }
 
 impl From<PullRequestSettings> for PullRequest {
@@ -122,6 +124,7 @@ impl From<PullRequestSettings> for PullRequest {
             protected_branches: settings.protected_branches,
             archive_on_merge: settings.archive_on_merge,
             keep_up_to_date: settings.keep_up_to_date.into(),
+            auto_merge: settings.auto_merge,
         }
     }
 }

@@ -179,6 +179,9 @@ pub(super) struct CreateArgs {
     /// Open the pull request as a draft
     #[arg(long)]
     pub(super) draft: bool,
+    /// Ask the code host to merge the pull request when all requirements are met
+    #[arg(long, conflicts_with = "draft")]
+    pub(super) auto_merge: bool,
     /// Title of the pull request
     #[arg(long)]
     pub(super) title: Option<String>,

@@ -39,7 +39,7 @@ impl World {
 
 impl Service {
     /// Changes the project, which has its pull requests compared.
-    fn configure_web(&self, settings: Value) {
+    pub(super) fn configure_web(&self, settings: Value) {
         let (status, body) = self.call("PATCH", "/v2/projects/web", Some(settings));
         assert_eq!(status, 200, "{body}");
     }

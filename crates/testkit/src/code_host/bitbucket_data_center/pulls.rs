@@ -13,6 +13,12 @@ pub(super) fn in_pull(state: &mut State, request: &Request<'_>, pull: &Pull, bel
     match (&request.call.method, below) {
         (&Method::GET, []) => Reply::json(200, &show_pull(state, &request.repository, pull)),
         (&Method::PUT, []) => change_pull(state, request, pull),
+        (&Method::GET, ["merge"]) => Reply::json(200, &mergeability(&request.repository)),
+        (&Method::POST, ["merge"]) => merge(state, request, pull),
+        (&Method::GET, ["auto-merge"]) if request.repository.auto_merges.contains(&pull.number) => {
+            Reply::json(200, &json!({"autoSubject": true}))
+        }
+        (&Method::GET, ["auto-merge"]) => Reply::text(204, ""),
         (&Method::GET, ["activities"]) => activities(state, request, pull),
         (&Method::GET, ["comments"]) if request.call.parameter("path").is_none() => {
             invalid("path", "The path query parameter is required when retrieving comments.")
@@ -22,6 +28,34 @@ pub(super) fn in_pull(state: &mut State, request: &Request<'_>, pull: &Pull, bel
         (&Method::PUT, ["comments", id]) => change_comment(state, request, pull, id),
         _ => unknown(),
     }
+}
+
+/// Describes whether the pull requests of a repository can be merged.
+fn mergeability(repository: &Repository) -> Value {
+    let veto = json!({"summaryMessage": "Not all required builds are successful.", "detailedMessage": "..."});
+    let vetoes: Vec<Value> = repository.has_requirements.then_some(veto).into_iter().collect();
+    json!({"canMerge": vetoes.is_empty(), "conflicted": false, "outcome": "CLEAN", "vetoes": vetoes})
+}
+
+/// Merges a pull request, at once unless a merge check prevents it.
+fn merge(state: &mut State, request: &Request<'_>, pull: &Pull) -> Reply {
+    let Repository { path, has_requirements, forbids_auto_merge, .. } = &request.repository;
+    let is_later = request.call.body["autoMerge"] == true;
+    if is_later && *forbids_auto_merge {
+        return error(403, "pull.AutoMergeNotEnabledException", "Auto-merge is not enabled.");
+    }
+    if request.call.body["version"] != show_pull(state, &request.repository, pull)["version"] {
+        return error(409, "pull.PullRequestOutOfDateException", "The pull request is out of date.");
+    }
+    if *has_requirements && !is_later {
+        return error(409, "pull.PullRequestMergeVetoedException", "The merge was vetoed.");
+    }
+    let found = state.by_path(path).unwrap();
+    match *has_requirements {
+        true => found.auto_merges.push(pull.number),
+        false => found.pulls.iter_mut().find(|one| one.number == pull.number).unwrap().state = PullState::Merged,
+    }
+    Reply::json(200, &json!({"id": pull.number}))
 }
 
 pub(super) fn show_pull(state: &State, repository: &Repository, pull: &Pull) -> Value {

@@ -19,6 +19,7 @@ impl At<'_> {
         match (self.method(), rest) {
             (&Method::GET, []) => Reply::json(200, &self.show(&pull)),
             (&Method::PATCH, []) => self.change_pull(pull),
+            (&Method::POST, ["merge"]) => self.merge(&pull),
             (&Method::POST, ["requested_reviewers"]) => self.request_reviews(pull),
             (&Method::POST, ["reviews"]) => self.submit_review(number),
             (&Method::POST, ["comments", comment, "replies"]) => {
@@ -27,6 +28,29 @@ impl At<'_> {
             (&Method::GET, ["reviews", review, rest @ ..]) => self.review(number, review, rest),
             _ => self.missing(),
         }
+    }
+
+    /// Merges a pull request when the checks pass, or at once, as older versions do if no check is required.
+    fn merge(&mut self, pull: &Pull) -> Reply {
+        if !self.is_writer() {
+            return error(405, "User not allowed to merge PR");
+        }
+        let is_later = self.body("merge_when_checks_succeed") == true;
+        let (number, path) = (pull.number, self.found.path.clone());
+        let head = self.text("head_commit_id");
+        if head != self.found.sha_of(pull) || self.text("Do") != "squash" {
+            return error(409, "head out of date");
+        }
+        let found = self.request.state.by_path(&path).unwrap();
+        if is_later && found.has_requirements {
+            if found.auto_merges.contains(&number) {
+                return error(409, "pull request is already scheduled to auto merge");
+            }
+            found.auto_merges.push(number);
+            return Reply::text(201, "");
+        }
+        found.pulls.iter_mut().find(|one| one.number == number).unwrap().state = PullState::Merged;
+        Reply::text(200, "")
     }
 
     pub(super) fn show(&self, pull: &Pull) -> Value {

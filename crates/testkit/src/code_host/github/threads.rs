@@ -6,55 +6,6 @@ use super::{error, invalid, show_user};
 use crate::code_host::state::{Place, Repository, Review, State, User};
 use crate::code_host::{Call, Reply};
 
-/// Answers a query for the threads of a pull request, one on each page.
-fn review_threads(state: &mut State, variables: &Value) -> Reply {
-    let path = ["owner", "name"].map(|name| variables[name].as_str().unwrap_or_default()).join("/");
-    let Some(found) = state.by_path(&path) else {
-        let errors = json!([{"type": "NOT_FOUND", "message": "Could not resolve to a Repository"}]);
-        return Reply::json(200, &json!({"data": {"repository": null}, "errors": errors}));
-    };
-    let of_pull = found.reviews.iter().filter(|review| Some(review.pull) == variables["number"].as_u64());
-    let comments: Vec<u64> = of_pull.flat_map(|review| &review.comments).map(|comment| comment.id).collect();
-    let page: usize = variables["after"].as_str().map_or(0, |after| after.parse().unwrap());
-    let show = |id: &u64| {
-        json!({
-            "id": format!("PRRT_{id}"),
-            "isResolved": found.resolved.contains(id),
-            "comments": {"nodes": [{"fullDatabaseId": id.to_string()}]},
-        })
-    };
-    let next = page + 1;
-    let threads = json!({
-        "nodes": comments.get(page).map(show).into_iter().collect::<Vec<_>>(),
-        "pageInfo": {"hasNextPage": next < comments.len(), "endCursor": next.to_string()},
-    });
-    Reply::json(200, &json!({"data": {"repository": {"pullRequest": {"reviewThreads": threads}}}}))
-}
-
-pub(super) fn graphql(state: &mut State, call: &Call) -> Reply {
-    if state.signed_in(call.token().as_deref()).is_none() {
-        return error(401, "Bad credentials");
-    }
-    if call.body["query"].as_str().is_some_and(|query| query.contains("reviewThreads")) {
-        return review_threads(state, &call.body["variables"]);
-    }
-    let query = call.body["query"].as_str().unwrap_or_default();
-    if query.contains("resolveReviewThread") {
-        return resolve(state, &call.body["variables"]);
-    }
-    if query.contains("addReaction") {
-        return react(state, &call.body["variables"]);
-    }
-    let (query, id) = (call.body["query"].as_str().unwrap_or_default(), call.body["variables"]["id"].as_str());
-    let parts: Vec<u64> = id.unwrap_or_default().split('_').filter_map(|part| part.parse().ok()).collect();
-    let [repository, number] = parts.as_slice() else {
-        return Reply::json(200, &json!({"data": null, "errors": [{"message": "Could not resolve to a node"}]}));
-    };
-    let pull = state.by_id(*repository).unwrap().pulls.iter_mut().find(|pull| pull.number == *number).unwrap();
-    pull.draft = query.contains("convertPullRequestToDraft");
-    Reply::json(200, &json!({"data": {}}))
-}
-
 fn unresolved() -> Reply {
     Reply::json(
         200,
@@ -67,7 +18,7 @@ fn node(variables: &Value, kind: &str) -> Option<u64> {
     variables["id"].as_str()?.strip_prefix(kind)?.parse().ok()
 }
 
-fn resolve(state: &mut State, variables: &Value) -> Reply {
+pub(super) fn resolve(state: &mut State, variables: &Value) -> Reply {
     let Some(id) = node(variables, "PRRT_") else { return unresolved() };
     let has = |repository: &&mut Repository| {
         repository.reviews.iter().flat_map(|review| &review.comments).any(|comment| comment.id == id)
@@ -77,7 +28,7 @@ fn resolve(state: &mut State, variables: &Value) -> Reply {
     Reply::json(200, &json!({"data": {"resolveReviewThread": {"clientMutationId": null}}}))
 }
 
-fn react(state: &mut State, variables: &Value) -> Reply {
+pub(super) fn react(state: &mut State, variables: &Value) -> Reply {
     let Some(id) = node(variables, "PRR_") else { return unresolved() };
     let has = |repository: &&mut Repository| repository.reviews.iter().any(|review| review.id == id);
     let Some(found) = state.repositories.iter_mut().find(has) else { return unresolved() };

@@ -40,6 +40,7 @@ impl Request<'_> {
             "reviewers": self.show_people(&pull.reviewers),
             "assignees": self.show_people(&pull.assignees),
             "merged_at": merged_at,
+            "merge_when_pipeline_succeeds": self.found.auto_merges.contains(&pull.number),
             "detailed_merge_status": if self.found.merge_status.is_empty() { "checking" } else { &self.found.merge_status },
         })
     }
@@ -106,6 +107,7 @@ impl Request<'_> {
         match (&self.call.method, rest) {
             (&Method::GET, []) => Reply::json(200, &self.show_pull(pull)),
             (&Method::PUT, []) => self.update_pull(state, pull),
+            (&Method::PUT, ["merge"]) => self.merge(state, pull),
             (&Method::GET, ["pipelines"]) => self.pipelines_of(pull),
             (&Method::GET, ["reviewers"]) => self.reviewers(pull),
             (_, ["notes" | "discussions" | "award_emoji", ..]) => {
@@ -113,6 +115,21 @@ impl Request<'_> {
             }
             _ => error(404, "404 Not Found"),
         }
+    }
+
+    /// Merges a merge request, at once if nothing is left to wait for.
+    fn merge(&self, state: &mut State, pull: &Pull) -> Reply {
+        let body = &self.call.body;
+        if pull.draft || body["sha"].as_str() != Some(self.found.sha_of(pull).as_str()) {
+            return message(405, "405 Method Not Allowed");
+        }
+        let is_later = body["auto_merge"] == true && body["merge_when_pipeline_succeeds"] == true;
+        let found = state.by_path(&self.found.path).unwrap();
+        match found.has_requirements && is_later {
+            true => found.auto_merges.push(pull.number),
+            false => found.pulls.iter_mut().find(|one| one.number == pull.number).unwrap().state = PullState::Merged,
+        }
+        Reply::json(200, &self.show_pull(pull))
     }
 
     /// Lists the pipelines of a merge request, newest first.
