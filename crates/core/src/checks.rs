@@ -24,7 +24,7 @@ pub use assess::{Assessment, assess, compared, counted, late_look, next_look};
 pub use record::{Attempt, refusal};
 pub(crate) use record::{attempt_began, is_in_day, person_wrote, settled};
 pub use signature::signature;
-pub use text::{FailedCheck, OtherChecks, prompt, report, report_marker};
+pub use text::{FailedCheck, OtherChecks, prompt, receipt, report, report_marker};
 
 /// The time for which a claimed watch is hidden from other processes: the delay after the death of a process.
 pub const WATCH_LEASE: Duration = Duration::from_secs(120);

@@ -101,6 +101,9 @@ pub struct Message {
     pub carried_over: Option<String>,
     /// The place on a code host that the message came from; `None` for other messages.
     pub source: Option<MessageSource>,
+    /// A line for each check of the last commit, such as `unit passed`; `None` if the checks are not known: the message
+    /// has no commits, they were not read yet, or a later message has pushed.
+    pub checks: Option<Vec<String>>,
 }
 
 /// A changed file or folder, or commits of the agent, that were not published.

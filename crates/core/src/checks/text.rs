@@ -2,6 +2,7 @@
 
 use super::{CheckStop, JobChecks, LOG_FOLDER};
 use crate::inbox::batch::quoted;
+use crate::markdown::cut;
 use crate::ports::Check;
 
 /// A failed check, with its log.
@@ -117,6 +118,20 @@ pub fn report(checks: &JobChecks, seen: &[Check], url: &str) -> Option<String> {
     Some(format!("⏹️ Checks failed on {sha}, and I do not repair them: {why}.\n\n{list}{next}\n\n[Job]({url})"))
 }
 
+/// Returns a line for each check, with what it has reported, for the receipt of a message.
+#[must_use]
+pub fn receipt(checks: &[Check]) -> Vec<String> {
+    let line = |check: &Check| {
+        let summary = check.summary.as_deref().map(one_line).filter(|summary| !summary.is_empty());
+        let summary = summary.map(|summary| format!(": {}", cut(&summary, RECEIPT_CHARS))).unwrap_or_default();
+        format!("{} {}{summary}", cut(&one_line(&check.name), RECEIPT_CHARS), check.told())
+    };
+    checks.iter().map(line).collect()
+}
+
+/// The maximum length of the name and of the summary of a check in a receipt, in characters.
+const RECEIPT_CHARS: usize = 200;
+
 /// Returns the line of a check in a comment. The name comes from the repository's CI, so it is code, in which no mention
 /// and no link counts.
 fn listed(check: &Check) -> String {
@@ -136,6 +151,21 @@ impl Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_receipt_has_a_line_for_each_check() {
+        let failed = Check { summary: Some("2 of 9\nfailed".to_owned()), ..Check::new("unit", CheckState::Failed) };
+        let flaky = Check { is_flaky: true, ..Check::new("lint", CheckState::Passed) };
+        let lines = receipt(&[failed, flaky, Check::new("deploy", CheckState::Waiting)]);
+        let expected = [
+            "unit failed: 2 of 9 failed",
+            "lint passed, after another result on the same commit",
+            "deploy waits for a person",
+        ];
+        assert_eq!(lines, expected);
+        let long = Check { summary: Some("x".repeat(999)), ..Check::new("n".repeat(999), CheckState::Passed) };
+        assert!(receipt(&[long])[0].chars().count() < 450);
+    }
     use crate::checks::CheckResult;
     use crate::ports::CheckState;
     use crate::time::Timestamp;

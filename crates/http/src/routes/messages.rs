@@ -49,14 +49,17 @@ pub(crate) async fn send(
 
 /// Get a message
 ///
-/// Returns the message with its receipt: its status, times, run, commits, answer, and pull request.
+/// Returns the message with its receipt: its status, times, run, commits, answer, pull request, and a line for each check
+/// of its last commit.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/message/{messageId}", tag = "Messages",
     operation_id = "getMessage", params(MessagePath),
     responses((status = 200, description = "The message", body = wire::message::Message), GetErrors))]
 pub(crate) async fn get(State(app): State<App>, at: InMessage) -> Result<Json<wire::message::Message>, ApiError> {
     let job = at.job.load(&app).await?;
     let message = app.services.store.message(at.id).await?.filter(|message| message.job == job.id);
-    Ok(Json(message.ok_or_else(message_not_found)?.into()))
+    let message = message.ok_or_else(message_not_found)?;
+    let watch = if message.commits.is_empty() { None } else { app.services.store.watch_of(job.id).await? };
+    Ok(Json(wire::message::Message::with_checks(message, watch.as_ref())))
 }
 
 /// List a job's messages
@@ -76,7 +79,10 @@ pub(crate) async fn list(
     let mut messages = app.services.store.messages_after(job.id, after, limit + 1).await?;
     let size = |message: &Message| message.prompt.len() + message.answer.as_ref().map_or(0, String::len);
     let next_cursor = page::cut_by_size(&mut messages, limit, size, |message| message.id.to_string());
-    Ok(Json(MessageList { messages: messages.into_iter().map(Into::into).collect(), next_cursor }))
+    let has_commits = messages.iter().any(|message| !message.commits.is_empty());
+    let watch = if has_commits { app.services.store.watch_of(job.id).await? } else { None };
+    let shown = messages.into_iter().map(|message| wire::message::Message::with_checks(message, watch.as_ref()));
+    Ok(Json(MessageList { messages: shown.collect(), next_cursor }))
 }
 
 /// Withdraw a message

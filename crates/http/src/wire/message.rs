@@ -1,5 +1,6 @@
 //! The wire format of messages and their receipts.
 
+use journeyman_core::checks::{CheckWatch, receipt};
 use journeyman_core::left_out;
 use journeyman_core::message::{self, DeliveryMode, Origin};
 use journeyman_core::ports::Permission;
@@ -222,6 +223,19 @@ pub(crate) struct Message {
     /// The place on a code host that the message came from; `null` for other messages.
     #[schema(required)]
     pub(crate) source: Option<MessageSource>,
+    /// A line for each check of the last commit, such as `unit passed`; `null` if the checks are not known: the message has
+    /// no commits, they were not read yet, or a later message has pushed. `GET …/job/{id}/checks` has more.
+    #[schema(required)]
+    pub(crate) checks: Option<Vec<String>>,
+}
+
+impl Message {
+    /// Returns a message with the checks of its last commit, if that is the watched one.
+    pub(crate) fn with_checks(message: message::Message, watch: Option<&CheckWatch>) -> Self {
+        let watch = watch.filter(|watch| message.commits.last() == Some(&watch.sha) && !watch.checks.is_empty());
+        let checks = watch.map(|watch| receipt(&watch.checks));
+        Self { checks, ..message.into() }
+    }
 }
 
 /// A changed file or folder, or commits of the agent, that were not published.
@@ -334,6 +348,7 @@ impl From<message::Message> for Message {
             left_out_more: diff.left_out_more,
             carried_over: diff.carried_over,
             source: message.source.map(MessageSource::from),
+            checks: None,
         }
     }
 }
