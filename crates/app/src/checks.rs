@@ -12,7 +12,7 @@ use journeyman_core::checks::{
 use journeyman_core::engine::Prompt;
 use journeyman_core::job::{Job, Pull};
 use journeyman_core::message::{DeliveryMode, MessageSource, Origin, SourceLog};
-use journeyman_core::ports::{Check, CheckState, Checks, Forge, ForgeError, StoreError, UpdateError};
+use journeyman_core::ports::{Check, CheckState, Checks, Forge, ForgeError, OWN_STATUS, StoreError, UpdateError};
 use journeyman_core::project::{
     CheckMode, CheckSettings, DEFAULT_AUTOMATIC_PER_DAY, DEFAULT_CHECK_ATTEMPTS, DEFAULT_CHECK_SETTLE_SECONDS, Project,
 };
@@ -20,7 +20,7 @@ use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 
 use crate::inbox::Problem;
-use crate::{Caller, Error, UseCases};
+use crate::{Caller, Error, HostEffects, UseCases};
 
 /// The maximum number of commits whose checks a process reads at the same time.
 const BATCH: usize = 16;
@@ -137,6 +137,7 @@ impl UseCases {
     async fn assess(&self, look: &Look<'_>) -> Result<Seen, Problem> {
         let (settings, watch) = (&look.project.settings.checks, look.watch);
         let found = compared(counted(settings, look.checks.of_commit(&watch.sha).await?), &watch.checks);
+        self.set_late_status(look, &found).await?;
         let (now, settle) = (self.parts().engine.now(), settle(settings));
         let age = now.since(watch.since);
         let Assessment::Settled(result) = assess(&found, age, settle) else {
@@ -161,6 +162,18 @@ impl UseCases {
         let is_recorded = self.record_checks(look, report).await?;
         let next = if wants_repair && !is_recorded { Some(now + WHILE_ACTIVE) } else { later };
         Ok(Seen { checks: Some(found), next })
+    }
+
+    /// Sets the status of the service if the host had no place for it at the last look, and has one now: GitLab may make
+    /// the pipeline of a commit long after the push.
+    async fn set_late_status(&self, look: &Look<'_>, found: &[Check]) -> Result<(), Problem> {
+        let lacks_status = |checks: &[Check]| {
+            checks.iter().any(|check| check.name == OWN_STATUS && check.state == CheckState::Ignored)
+        };
+        if lacks_status(&look.watch.checks) && !lacks_status(found) {
+            HostEffects::new(self.clone()).set_status_late(look.job.id, &look.watch.sha).await?;
+        }
+        Ok(())
     }
 
     /// Records the result. Returns false if the job was active, so that its failed checks are not repaired now.

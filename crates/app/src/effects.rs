@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::UseCases;
 use crate::summary::Summary;
+use crate::inbox::Problem;
 use async_trait::async_trait;
 use journeyman_core::checks;
 use journeyman_core::ids::{JobId, MessageId, Sha};
@@ -210,6 +211,18 @@ impl HostEffects {
         let status =
             CommitStatus { state, description: description.to_owned(), url: self.url(&job), branch: job.branch_name() };
         Ok(checks.set_status(sha, &status).await?)
+    }
+
+    /// Sets the status of a commit, outside of the effects of its job. A host that refuses it is not asked again.
+    pub(crate) async fn set_status_late(&self, job: JobId, sha: &Sha) -> Result<(), Problem> {
+        match self.set_status(job, sha).await {
+            Err(Failed::Later(text)) => Err(Problem(text)),
+            Err(Failed::Never(text)) => {
+                tracing::info!(%job, %sha, error = text, "the status of a commit is refused");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     fn url(&self, job: &Job) -> String {

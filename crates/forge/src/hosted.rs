@@ -16,8 +16,7 @@ use journeyman_core::message::SourceAuthor;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, Discussion, Forge,
-    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReply, NewReview, Permission, Reach,
-    Reaction, Remote, Replied, ReviewComment, StatusState,
+    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReply, NewReview, OWN_STATUS, Permission, Reach, Reaction, Remote, Replied, ReviewComment, StatusState,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use serde_json::{Value, json};
@@ -28,7 +27,7 @@ use crate::identity::Identity;
 mod review;
 
 /// The context of the status that the service sets on commits.
-pub(crate) const STATUS: &str = "journeyman";
+pub(crate) const STATUS: &str = OWN_STATUS;
 
 /// Returns the body of a request that sets a status, in the form of GitHub and Gitea.
 pub(crate) fn status_body(status: &CommitStatus) -> Value {

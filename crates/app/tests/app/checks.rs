@@ -5,7 +5,7 @@ use std::time::Duration;
 use journeyman_core::checks::{CheckResult, CheckStop};
 use journeyman_core::ids::Sha;
 use journeyman_core::message::Origin;
-use journeyman_core::ports::{Check, CheckState};
+use journeyman_core::ports::{Check, CheckState, OWN_STATUS, StatusState};
 use journeyman_core::project::{CheckMode, CheckSettings, Project};
 use journeyman_testkit::HostCall;
 
@@ -144,4 +144,21 @@ async fn a_known_result_costs_one_request_a_look_and_none_after_a_day() {
 
 fn check(state: CheckState) -> Check {
     Check::new("test", state)
+}
+
+#[tokio::test]
+async fn a_status_that_had_no_place_is_set_when_there_is_one() {
+    for desk in Desk::all_with(|project| project.settings.checks.only = vec!["test".to_owned()]).await {
+        let (name, sha) = (desk.name(), desk.pushed().await);
+        let note = Check::new(OWN_STATUS, CheckState::Ignored);
+        desk.host.put_checks(sha.clone(), vec![note]);
+        desk.watch(3).await;
+        let before = desk.host.statuses(&sha).len();
+        // The pipeline of the commit begins.
+        desk.host.put_checks(sha.clone(), vec![check(CheckState::Pending)]);
+        desk.watch(10).await;
+        let statuses = desk.host.statuses(&sha);
+        assert_eq!(statuses.len(), before + 1, "{name}: once: {statuses:?}");
+        assert_eq!(statuses.last().unwrap().state, StatusState::Success, "{name}");
+    }
 }

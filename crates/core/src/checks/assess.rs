@@ -32,7 +32,9 @@ pub enum Assessment {
 pub fn counted(settings: &CheckSettings, checks: Vec<Check>) -> Vec<Check> {
     let matches = |patterns: &[String], name: &str| patterns.iter().any(|pattern| is_match(pattern, name));
     let counts = |check: &Check| {
-        (settings.only.is_empty() || matches(&settings.only, &check.name)) && !matches(&settings.ignore, &check.name)
+        // What does not count is said in any case.
+        let is_named = settings.only.is_empty() || matches(&settings.only, &check.name);
+        (is_named || check.state == CheckState::Ignored) && !matches(&settings.ignore, &check.name)
     };
     let mut found: Vec<Check> = checks.into_iter().filter(counts).collect();
     found.sort_by_key(|check| match check.state {

@@ -25,7 +25,7 @@ mod checks;
 mod discussion;
 mod review;
 
-pub use checks::{Check, CheckState, Checks, CommitStatus, StatusState};
+pub use checks::{Check, CheckState, Checks, CommitStatus, OWN_STATUS, StatusState};
 pub use discussion::{
     CommentKind, CommentPlace, CommentRef, Discussion, HostThread, HostUser, InThread, LineComment, NewReply,
     Permission, Reaction, Replied, ThreadComment,

@@ -46,20 +46,22 @@ impl Gitlab {
             // The token may not read pipelines. Their jobs are among the statuses.
             return Ok(of_services(statuses, &Read::default(), &self.jobs_page(repository)));
         };
+        let has_jobs = pipelines.iter().any(|pipeline| !pipeline.is_external());
+        let mut why_no_status = NO_STATUS;
         let requests = self.requests_of(repository, sha).await?;
         if let Some(merged) = self.merged_result(repository, sha, &requests).await? {
             if let Some(merge) = crate::json::sha(&merged.sha) {
                 statuses.extend(self.statuses(repository, &merge).await?);
             }
+            why_no_status = ONLY_MERGED;
             pipelines.push(merged);
         }
-        let has_jobs = pipelines.iter().any(|pipeline| !pipeline.is_external());
         let external = pipelines.iter().filter(|pipeline| pipeline.is_external()).map(|pipeline| pipeline.id).collect();
         let (mut checks, jobs) = self.jobs_of(repository, newest(pipelines)).await?;
         let read = Read { external, ..jobs };
         checks.extend(of_services(statuses, &read, &self.jobs_page(repository)));
         if !has_jobs {
-            checks.push(Check { summary: Some(NO_STATUS.to_owned()), ..Check::new(STATUS, CheckState::Ignored) });
+            checks.push(Check { summary: Some(why_no_status.to_owned()), ..Check::new(STATUS, CheckState::Ignored) });
         }
         for request in &requests {
             checks.extend(self.merge_note(repository, request).await?);
@@ -229,6 +231,10 @@ const SEPARATOR: &str = " / ";
 /// The reason why a commit gets no status.
 const NO_STATUS: &str = "GitLab has no pipeline with CI jobs for this commit, so the service sets no status: the status \
                          would become a pipeline of its own.";
+
+/// The reason why a commit gets no status that has a merged results pipeline and no other one.
+const ONLY_MERGED: &str = "GitLab runs only a merged results pipeline for this commit, which belongs to another commit, so \
+                           the service sets no status: the status would become a pipeline of its own.";
 
 fn is_unfinished(status: &Status) -> bool {
     status.name == STATUS && matches!(status.status.as_str(), "pending" | "running")

@@ -2,7 +2,7 @@
 
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::{CheckState, CommitStatus, CreatedPull, Forge, StatusState};
-use journeyman_testkit::code_host::{Bridge, Check, Pipeline, Product, Status};
+use journeyman_testkit::code_host::{Bridge, Check, MergedResult, Pipeline, Product, Status};
 
 use super::given::{Fixture, PATH, new_pull};
 
@@ -151,6 +151,25 @@ async fn what_prevents_a_merge_is_told_in_words() {
     let told = found.iter().find(|check| check.state == CheckState::Ignored).unwrap();
     let expected = "The merge request !1 waits: approvals are missing; changes are requested by ada.";
     assert_eq!(told.summary.as_deref(), Some(expected));
+}
+
+#[tokio::test]
+async fn a_commit_with_only_merged_results_says_why_it_has_no_status() {
+    let fixture = Fixture::new(Product::Gitlab).await;
+    let sha = fixture.branch("work").await;
+    let forge = fixture.forge().await;
+    let CreatedPull::Created(_) = forge.create_pull(&new_pull("work")).await.unwrap() else { panic!("no pull") };
+    let merge: Sha = "c".repeat(40).parse().unwrap();
+    let result = MergedResult { pull: 1, head: sha.to_string(), merge: merge.to_string() };
+    {
+        let mut state = fixture.server.state();
+        let repository = state.by_path(PATH).unwrap();
+        repository.merged_results = vec![result];
+        repository.checks = vec![job(1, &merge, "test", true)];
+    }
+    let found = forge.checks().unwrap().of_commit(&sha).await.unwrap();
+    let told = found.iter().find(|check| check.name == "journeyman").unwrap();
+    assert!(told.summary.as_deref().unwrap().contains("only a merged results pipeline"), "{found:?}");
 }
 
 fn status(state: StatusState) -> CommitStatus {

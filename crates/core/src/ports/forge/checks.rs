@@ -6,6 +6,10 @@ use crate::ids::Sha;
 
 use super::ForgeError;
 
+/// The name of the commit status that the service sets. Among the checks of a commit, an entry with this name in the state
+/// [`CheckState::Ignored`] says why the host has no place for the status.
+pub const OWN_STATUS: &str = "journeyman";
+
 /// The state of a commit status that the service sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
