@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::UseCases;
-use crate::summary::Summary;
 use crate::inbox::Problem;
+use crate::summary::Summary;
 use async_trait::async_trait;
 use journeyman_core::checks;
 use journeyman_core::ids::{JobId, MessageId, Sha};

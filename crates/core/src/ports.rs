@@ -32,7 +32,9 @@ pub use duties::{CredentialTotals, DutyMeter, DutyTotals, PollTotals};
 pub use effects::{EffectError, EffectHandler};
 pub use forge::{
     Changes, Check, CheckState, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential,
-    DiffLine, Discussion, Forge, ForgeError, Forges, HostRepository, HostThread, HostUser, ImportFailed, InThread, LineComment, NewReply, NewReview, OWN_STATUS, Permission, Reach, ReachedServers, Reaction, Remote, Replied, ReviewComment, StatusState, ThreadComment,
+    DiffLine, Discussion, Forge, ForgeError, Forges, HostRepository, HostThread, HostUser, ImportFailed, InThread,
+    LineComment, NewReply, NewReview, OWN_STATUS, Permission, Reach, ReachedServers, Reaction, Remote, Replied,
+    ReviewComment, StatusState, ThreadComment,
 };
 pub use gateway::{
     EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelFailure, ModelLog, ModelMeter, ModelProxy,

@@ -32,6 +32,7 @@ use self::wire::{
 };
 use crate::hosted::{Account, Api, STATUS, Written, status_body};
 use crate::http::{Answer, Authorization, Http, PAGES, encoded};
+use crate::report;
 
 /// The headers of every request.
 pub(crate) const HEADERS: [(&str, &str); 2] =
@@ -45,9 +46,6 @@ const EXPIRATION: &str = "github-authentication-token-expiration";
 
 /// The maximum number of annotations in the report of a check: a page of GitHub's.
 const ANNOTATIONS: u64 = 100;
-
-/// The end of a report that was cut.
-const CUT: &str = "\n[the rest of the report is left out]";
 
 /// The credential of a client.
 pub(crate) enum Access {
@@ -184,12 +182,7 @@ impl Github {
             }
         }
         parts.extend(output.summary.into_iter().chain(output.text));
-        let text = parts.join("\n\n");
-        if text.len() <= limit {
-            return Ok(Some(text.into_bytes()).filter(|text| !text.is_empty()));
-        }
-        let end = text.floor_char_boundary(limit.saturating_sub(CUT.len()));
-        Ok(Some([&text.as_bytes()[..end], CUT.as_bytes()].concat()))
+        Ok(report::file(parts.join("\n\n"), limit))
     }
 
     async fn list<T: serde::de::DeserializeOwned>(

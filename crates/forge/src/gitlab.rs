@@ -5,6 +5,7 @@ mod checks;
 pub(crate) mod hooks;
 mod merge;
 mod position;
+mod reports;
 mod review;
 mod threads;
 mod wire;
@@ -548,6 +549,9 @@ impl Api for Gitlab {
         log: &str,
         limit: usize,
     ) -> Result<Option<Vec<u8>>, ForgeError> {
+        if let Some(report) = reports::read(self, repository, log, limit).await {
+            return report;
+        }
         let path = format!("/projects/{}/jobs/{}/trace", encoded(&repository.id), encoded(log));
         let end = self.http.log(&self.authorization(), &path, limit).await?;
         // A job without a log has an empty one.

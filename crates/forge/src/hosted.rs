@@ -16,7 +16,8 @@ use journeyman_core::message::SourceAuthor;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, Discussion, Forge,
-    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReply, NewReview, OWN_STATUS, Permission, Reach, Reaction, Remote, Replied, ReviewComment, StatusState,
+    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReply, NewReview, OWN_STATUS,
+    Permission, Reach, Reaction, Remote, Replied, ReviewComment, StatusState,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use serde_json::{Value, json};

@@ -33,6 +33,7 @@ mod json;
 mod local;
 mod merge;
 mod plain;
+mod report;
 
 use std::net::IpAddr;
 use std::path::PathBuf;

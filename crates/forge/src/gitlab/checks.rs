@@ -14,6 +14,7 @@ use journeyman_core::ports::{Check, CheckState, ForgeError, HostRepository};
 use serde::de::DeserializeOwned;
 
 use super::Gitlab;
+use super::reports::with_report;
 use super::wire::{Commit, Job, MergeRequest, Pipeline, Status};
 use crate::hosted::STATUS;
 use crate::json::sha;
@@ -153,9 +154,10 @@ impl Gitlab {
                 continue;
             }
             for mut job in jobs {
-                job.name = format!("{prefix}{}", job.name);
+                let name = std::mem::take(&mut job.name);
+                job.name = format!("{prefix}{name}");
                 job.allow_failure |= allow_failure;
-                add(age, job.into_check(&self.jobs_page(repository)));
+                add(age, with_report(job.into_check(&self.jobs_page(repository)), age, &name));
             }
             for mut bridge in bridges {
                 bridge.name = format!("{prefix}{}", bridge.name);

@@ -4,6 +4,8 @@ use journeyman_core::ids::Sha;
 use journeyman_core::ports::{CheckState, CommitStatus, CreatedPull, Forge, StatusState};
 use journeyman_testkit::code_host::{Bridge, Check, MergedResult, Pipeline, Product, Status};
 
+use serde_json::json;
+
 use super::given::{Fixture, PATH, new_pull};
 
 fn job(id: u64, sha: &Sha, name: &str, passed: bool) -> Check {
@@ -231,4 +233,37 @@ async fn a_status_that_an_older_version_left_running_is_ended_and_permits_no_mer
     let mut state = fixture.server.state();
     let statuses = &state.by_path(PATH).unwrap().statuses;
     assert_eq!((statuses.len(), statuses[0].state.as_str()), (1, "canceled"));
+}
+
+#[tokio::test]
+async fn the_failed_tests_of_a_job_are_its_report() {
+    let fixture = Fixture::new(Product::Gitlab).await;
+    let sha = fixture.branch("work").await;
+    {
+        let mut state = fixture.server.state();
+        let repository = state.by_path(PATH).unwrap();
+        let own = repository.id;
+        repository.checks = vec![job(1, &sha, "lint", true), job(2, &sha, "unit", false)];
+        let parent = Pipeline {
+            bridges: vec![bridge(11, "child", Some((own, 21, "failed")))],
+            ..pipeline(20, &sha, "push", &[1])
+        };
+        repository.pipelines = vec![parent, pipeline(21, &sha, "parent_pipeline", &[2])];
+        let test = json!({"status": "failed", "classname": "Cart", "name": "adds", "system_output": "expected 1"});
+        let suite = json!({"name": "unit", "total_count": 3, "test_cases": [test]});
+        repository.test_suites.insert(21, json!([suite]));
+    }
+    let forge = fixture.forge().await;
+    let checks = forge.checks().unwrap();
+    let found = checks.of_commit(&sha).await.unwrap();
+    let named = |name: &str| found.iter().find(|check| check.name == name).unwrap();
+    assert_eq!(named("lint").report, None);
+    let report = named("child / unit").report.clone().unwrap();
+    let text = String::from_utf8(checks.log(&report, 1000).await.unwrap().unwrap()).unwrap();
+    assert_eq!(text, "1 of 3 tests failed.\n\nCart adds\nexpected 1");
+    // The log is another file.
+    let log = named("child / unit").log.clone().unwrap();
+    assert_eq!(checks.log(&log, 1000).await.unwrap().unwrap(), b"log of unit");
+    fixture.server.state().by_path(PATH).unwrap().test_suites.clear();
+    assert_eq!(checks.log(&report, 1000).await, Ok(None));
 }

@@ -82,6 +82,8 @@ pub struct Repository {
     pub pipelines: Vec<Pipeline>,
     /// The value of `detailed_merge_status` of open merge requests; empty for `checking`. Only GitLab has it.
     pub merge_status: String,
+    /// The suites of the test reports of pipelines, by the ID of the pipeline. Only GitLab has them.
+    pub test_suites: BTreeMap<u64, serde_json::Value>,
     /// The names of reviewers who have requested changes. Only GitLab has them.
     pub changes_requested: Vec<String>,
     /// The file with the pipelines, if a setting names one. Only GitLab has the setting.

@@ -88,6 +88,10 @@ impl Request<'_> {
         let Some(pipeline) = self.pipelines().into_iter().find(|pipeline| pipeline.id.to_string() == id) else {
             return no_record();
         };
+        if below == "test_report" {
+            let suites = self.found.test_suites.get(&pipeline.id).cloned().unwrap_or_else(|| json!([]));
+            return Reply::json(200, &json!({"total_count": 1, "test_suites": suites}));
+        }
         let listed = match below {
             "jobs" => {
                 let of_pipeline = self.found.checks.iter().filter(|check| pipeline.jobs.contains(&check.id));
