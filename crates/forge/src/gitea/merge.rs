@@ -160,8 +160,8 @@ pub(super) async fn request(gitea: &Gitea, repository: &HostRepository, number: 
             StatusCode::METHOD_NOT_ALLOWED => match delays.next() {
                 Some(delay) => tokio::time::sleep(delay).await,
                 None => {
-                    let text =
-                        "the host says that the pull request cannot be merged now, for example because of a conflict";
+                    let text = "the host says that it cannot be merged now, for example because of a conflict, or because \
+                                the service's user may not merge";
                     return Err(ForgeError::Refused(text.to_owned()));
                 }
             },

@@ -1,11 +1,16 @@
 //! The merge of pull requests of GitHub: what it waits for, and the request to merge when all requirements are met.
 
+use std::time::Duration;
+
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::{Check, ForgeError, HostRepository};
 use serde_json::{Value, json};
 
 use super::{Github, repository_path};
 use crate::merge::{MergeNote, NOTHING_TO_WAIT_FOR, if_read};
+
+/// The delays before a request to merge is repeated.
+const DELAYS: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 
 /// The query for the open pull requests of a commit. Only this interface tells about the merge queue and code owners.
 const STATE: &str = "query($owner: String!, $name: String!, $sha: GitObjectID!) { repository(owner: $owner, name: $name) { \
@@ -105,9 +110,17 @@ pub(super) async fn request(github: &Github, repository: &HostRepository, number
     let id = found.pointer("/repository/pullRequest/id").and_then(Value::as_str);
     let id = id.ok_or_else(|| ForgeError::NotFound("GitHub does not show the pull request".to_owned()))?;
     let method = found.pointer("/repository/viewerDefaultMergeMethod").and_then(Value::as_str).unwrap_or("MERGE");
-    match github.graph(repository, ENABLE, json!({"id": id, "method": method})).await {
-        Err(ForgeError::Refused(text)) => Err(ForgeError::Refused(refusal(&text))),
-        done => done.map(drop),
+    let mut delays = DELAYS.into_iter();
+    loop {
+        match github.graph(repository, ENABLE, json!({"id": id, "method": method})).await {
+            // GitHub finds out a moment after the opening of a pull request whether it can be merged.
+            Err(ForgeError::Refused(text)) if text.to_lowercase().contains("unknown status") => match delays.next() {
+                Some(delay) => tokio::time::sleep(delay).await,
+                None => return Err(ForgeError::Refused(refusal(&text))),
+            },
+            Err(ForgeError::Refused(text)) => return Err(ForgeError::Refused(refusal(&text))),
+            done => return done.map(drop),
+        }
     }
 }
 

@@ -122,6 +122,12 @@ impl Gitlab {
         let body = json!({"merge_when_pipeline_succeeds": true, "auto_merge": true, "sha": request.sha});
         let answer = self.send(repository, Method::PUT, &format!("{path}/merge"), Some(&body)).await?;
         match answer.status.as_u16() {
+            // The token was accepted a moment ago.
+            401 => {
+                let text =
+                    "the service's user may not merge into the target branch; permit it in the protected branches";
+                Err(ForgeError::Refused(text.to_owned()))
+            }
             405 | 406 | 409 | 422 => Err(ForgeError::Refused(format!(
                 "GitLab does not merge it later; a requirement may be one that it does not wait for: {}",
                 answer.described()

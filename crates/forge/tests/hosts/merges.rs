@@ -1,8 +1,9 @@
 //! The merge of pull requests when all requirements are met, and what hosts tell about it.
 
+use http::Method;
 use journeyman_core::ports::{Check, CheckState};
 use journeyman_core::pull::{Ensure, Ensured, NewPull};
-use journeyman_testkit::code_host::{Product, PullState};
+use journeyman_testkit::code_host::{Fault, Product, PullState};
 use serde_json::json;
 
 use super::given::{Fixture, PATH, PRODUCTS, new_pull};
@@ -80,6 +81,12 @@ async fn what_prevents_the_request_is_told() {
         let (_, incomplete) = opened(&fixture, to_be_merged()).await;
         assert!(incomplete.contains(text), "{product:?}: {incomplete}");
     }
+    // The user may push, and not merge.
+    let fixture = Fixture::new(Product::Gitlab).await;
+    "not_approved".clone_into(&mut fixture.server.state().by_path(PATH).unwrap().merge_status);
+    fixture.server.fault(Fault::Unauthorized, Method::PUT, "/merge", 1);
+    let (_, incomplete) = opened(&fixture, to_be_merged()).await;
+    assert!(incomplete.contains("may not merge into the target branch"), "{incomplete}");
     // GitLab still looks for conflicts after some seconds.
     let fixture = Fixture::new(Product::Gitlab).await;
     let (_, incomplete) = opened(&fixture, to_be_merged()).await;
