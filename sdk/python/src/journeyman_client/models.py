@@ -474,6 +474,11 @@ class CreateJob(RequestModel):
     """The name of the branch to work on; by default, a name derived from the title."""
     draft: bool | None = None
     """`true` to open the pull request as a draft; by default, as the project's settings say."""
+    auto_merge: bool | None = None
+    """
+    `true` to ask the code host to merge the pull request when all requirements are met; by default, as the project's
+    settings say. With an API key, `true` needs the scope `write`.
+    """
     title: str | None = None
     """The title of the pull request; by default, the first line of the prompt."""
     pull_request: int | str | None = None
@@ -2213,6 +2218,11 @@ class Message(Model):
     request was closed.
     """
     source: MessageSource | None
+    checks: list[str] | None
+    """
+    A line for each check of the last commit, such as `unit passed`; `null` if the checks are not known: the message has
+    no commits, they were not read yet, or a later message has pushed. `GET …/job/{id}/checks` has more.
+    """
 
 
 class MessageList(Model):
@@ -2614,6 +2624,8 @@ class PullRequest(Model):
     """`true` if a job is archived when its pull request is merged."""
     keep_up_to_date: KeepUpToDate
     """The reaction to new commits of the branch that an open pull request is merged into."""
+    auto_merge: bool
+    """`true` if the code host is asked to merge a new pull request when all requirements are met."""
 
 
 class PullRequestChanges(RequestModel):
@@ -2650,6 +2662,11 @@ class PullRequestChanges(RequestModel):
     archive_on_merge: bool | None = None
     """`true` to archive a job when its pull request is merged; by default, `false`."""
     keep_up_to_date: KeepUpToDate | None = None
+    auto_merge: bool | None = None
+    """
+    `true` to ask the code host to merge a new pull request when all requirements are met, such as checks and
+    approvals; by default, `false`.
+    """
 
 
 PullRequestMergeMethod = TypeAliasType(

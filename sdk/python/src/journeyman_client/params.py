@@ -247,6 +247,11 @@ class CreateJob(TypedDict):
     """The name of the branch to work on; by default, a name derived from the title."""
     draft: NotRequired[bool]
     """`true` to open the pull request as a draft; by default, as the project's settings say."""
+    auto_merge: NotRequired[bool]
+    """
+    `true` to ask the code host to merge the pull request when all requirements are met; by default, as the project's
+    settings say. With an API key, `true` needs the scope `write`.
+    """
     title: NotRequired[str]
     """The title of the pull request; by default, the first line of the prompt."""
     pull_request: NotRequired[int | str]
@@ -601,6 +606,11 @@ class PullRequestChanges(TypedDict):
     archive_on_merge: NotRequired[bool | None]
     """`true` to archive a job when its pull request is merged; by default, `false`."""
     keep_up_to_date: NotRequired[KeepUpToDate | None]
+    auto_merge: NotRequired[bool | None]
+    """
+    `true` to ask the code host to merge a new pull request when all requirements are met, such as checks and
+    approvals; by default, `false`.
+    """
 
 
 PullRequestMergeMethod: TypeAlias = Literal["merge", "squash", "rebase"]

@@ -265,7 +265,8 @@ export interface paths {
         };
         /**
          * Get a message
-         * @description Returns the message with its receipt: its status, times, run, commits, answer, and pull request.
+         * @description Returns the message with its receipt: its status, times, run, commits, answer, pull request, and a line for each check
+         *     of its last commit.
          */
         get: operations["getMessage"];
         put?: never;
@@ -1993,6 +1994,11 @@ export interface components {
             branch?: string;
             /** @description `true` to open the pull request as a draft; by default, as the project's settings say. */
             draft?: boolean;
+            /**
+             * @description `true` to ask the code host to merge the pull request when all requirements are met; by default, as the project's
+             *     settings say. With an API key, `true` needs the scope `write`.
+             */
+            autoMerge?: boolean;
             /** @description The title of the pull request; by default, the first line of the prompt. */
             title?: string;
             /**
@@ -3899,6 +3905,11 @@ export interface components {
              */
             carriedOver: string | null;
             source: components["schemas"]["MessageSource"] | null;
+            /**
+             * @description A line for each check of the last commit, such as `unit passed`; `null` if the checks are not known: the message has
+             *     no commits, they were not read yet, or a later message has pushed. `GET …/job/{id}/checks` has more.
+             */
+            checks: string[] | null;
         };
         /** @description A page of the messages of a job. */
         MessageList: {
@@ -4305,6 +4316,8 @@ export interface components {
             archiveOnMerge: boolean;
             /** @description The reaction to new commits of the branch that an open pull request is merged into. */
             keepUpToDate: components["schemas"]["KeepUpToDate"];
+            /** @description `true` if the code host is asked to merge a new pull request when all requirements are met. */
+            autoMerge: boolean;
         };
         /**
          * @description The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`, `{branch}`,
@@ -4339,6 +4352,11 @@ export interface components {
             /** @description `true` to archive a job when its pull request is merged; by default, `false`. */
             archiveOnMerge?: boolean | null;
             keepUpToDate?: components["schemas"]["KeepUpToDate"] | null;
+            /**
+             * @description `true` to ask the code host to merge a new pull request when all requirements are met, such as checks and
+             *     approvals; by default, `false`.
+             */
+            autoMerge?: boolean | null;
         };
         /**
          * @description The way in which the commits of a pull request get into the base branch.
@@ -6702,7 +6720,8 @@ export interface operations {
                      *             "ciPaths": [],
                      *             "protectedBranches": [],
                      *             "archiveOnMerge": false,
-                     *             "keepUpToDate": "off"
+                     *             "keepUpToDate": "off",
+                     *             "autoMerge": false
                      *           },
                      *           "comments": {
                      *             "reviews": "all",
@@ -6835,7 +6854,8 @@ export interface operations {
                      *         "ciPaths": [],
                      *         "protectedBranches": [],
                      *         "archiveOnMerge": false,
-                     *         "keepUpToDate": "off"
+                     *         "keepUpToDate": "off",
+                     *         "autoMerge": false
                      *       },
                      *       "comments": {
                      *         "reviews": "all",
@@ -6949,7 +6969,8 @@ export interface operations {
                      *         "ciPaths": [],
                      *         "protectedBranches": [],
                      *         "archiveOnMerge": false,
-                     *         "keepUpToDate": "off"
+                     *         "keepUpToDate": "off",
+                     *         "autoMerge": false
                      *       },
                      *       "comments": {
                      *         "reviews": "all",
@@ -7103,7 +7124,8 @@ export interface operations {
                      *         "ciPaths": [],
                      *         "protectedBranches": [],
                      *         "archiveOnMerge": false,
-                     *         "keepUpToDate": "off"
+                     *         "keepUpToDate": "off",
+                     *         "autoMerge": false
                      *       },
                      *       "comments": {
                      *         "reviews": "all",
