@@ -121,7 +121,7 @@ async fn messages_have_receipts_and_can_be_withdrawn_while_they_are_queued() {
     let other = service.job("another").await;
     let elsewhere = format!("{other}/message/{}", messages[1]["id"].as_str().unwrap());
     assert_eq!(service.get(&elsewhere).await.code(), "message_not_found");
-    assert_eq!(messages[0].as_object().unwrap().len(), 18);
+    assert_eq!(messages[0].as_object().unwrap().len(), 19);
     let path = |number: usize| format!("{job}/message/{}", messages[number]["id"].as_str().unwrap());
     let late = service.call("DELETE", &path(0), "", |_| {}).await;
     assert_eq!((late.status.as_u16(), late.code()), (409, "message_already_delivered".to_owned()));

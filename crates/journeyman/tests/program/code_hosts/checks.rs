@@ -87,4 +87,13 @@ fn the_result_of_checks_is_only_reported_unless_the_project_wants_repairs() {
     ]);
     assert_eq!(states, json!(["test", "failed", "lint", "passed"]), "{checks}");
     assert_eq!((prompts(&service, &job).len(), &checks["stop"]), (1, &Value::Null));
+    let message = service.get(&format!("{job}/messages"))["messages"][0].clone();
+    assert_eq!(message["checks"], json!(["test failed", "lint passed"]), "{message}");
+    let receipt = service.get(&format!("{job}/message/{}", message["id"].as_str().unwrap()));
+    assert_eq!(receipt, message);
+    // The checks of an earlier commit are not known any more.
+    service.send(&job, "Say goodbye too\n[[append hello.txt|Goodbye]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let messages = service.get(&format!("{job}/messages"));
+    assert_eq!(messages["messages"][0]["checks"], Value::Null, "{messages}");
 }
