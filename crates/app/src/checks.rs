@@ -20,7 +20,7 @@ use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 
 use crate::inbox::Problem;
-use crate::{Caller, Error, HostEffects, UseCases};
+use crate::{Caller, Error, UseCases};
 
 /// The maximum number of commits whose checks a process reads at the same time.
 const BATCH: usize = 16;
@@ -171,7 +171,7 @@ impl UseCases {
             checks.iter().any(|check| check.name == OWN_STATUS && check.state == CheckState::Ignored)
         };
         if lacks_status(&look.watch.checks) && !lacks_status(found) {
-            HostEffects::new(self.clone()).set_status_late(look.job.id, &look.watch.sha).await?;
+            self.set_status_late(look.job.id, &look.watch.sha).await?;
         }
         Ok(())
     }

@@ -3,24 +3,21 @@
 use std::sync::Arc;
 
 use crate::UseCases;
-use crate::inbox::Problem;
 use crate::summary::Summary;
 use async_trait::async_trait;
 use journeyman_core::checks;
 use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::effect::Effect;
-use journeyman_core::job::{Job, JobState, JobStatus, PullRepository};
+use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::message::{MessageSource, MessageStatus};
 use journeyman_core::ports::{
-    CommentPlace, CommentRef, CommitStatus, Diffs, Discussion, EffectError, EffectHandler, Forge, ForgeError, Reaction,
-    StatusState, StoreError,
+    CommentPlace, CommentRef, Diffs, Discussion, EffectError, EffectHandler, Forge, ForgeError, Reaction, StoreError,
 };
 use journeyman_core::project::{Answers, Project};
-use journeyman_core::pull::PullState;
 use journeyman_core::pull_updates;
-use journeyman_core::run::ReasonCode;
 
 mod review;
+mod status;
 
 /// Carries out effects on code hosts.
 #[derive(Clone)]
@@ -81,7 +78,7 @@ impl EffectHandler for HostEffects {
             Effect::Answer { job, message } => self.answer(*job, *message).await,
             Effect::ReportChecks { job, sha } => self.report_checks(*job, sha).await,
             Effect::ReportOutdated { job, base } => self.report_outdated(*job, base).await,
-            Effect::SetStatus { job, sha, .. } => self.set_status(*job, sha).await,
+            Effect::SetStatus { job, sha, .. } => self.0.set_status(*job, sha).await,
             Effect::RemoveRepository { repository } => {
                 self.0.parts().forges.remove(repository).await.map_err(Failed::from)
             }
@@ -188,43 +185,6 @@ impl HostEffects {
         Ok(())
     }
 
-    /// Sets the status of a commit to the state of the job now, because effects are not carried out in order.
-    async fn set_status(&self, job: JobId, sha: &Sha) -> Result<(), Failed> {
-        let Some((job, forge)) = self.find(job).await? else { return Ok(()) };
-        let Some(checks) = forge.checks() else { return Ok(()) };
-        let repository = job.pull.as_ref().and_then(|pull| pull.repository.as_ref());
-        match repository {
-            Some(repository) if Self::is_at(&*forge, repository).await? => {}
-            _ => return Ok(()),
-        }
-        let is_newest = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref()) == Some(sha);
-        let is_open = job.pull.as_ref().is_some_and(|pull| pull.state == PullState::Open);
-        let (state, description) = match job.status() {
-            _ if is_newest && !is_open => (StatusState::Success, "The agent has finished"),
-            _ if !is_newest => (StatusState::Success, "A newer commit follows"),
-            JobStatus::Active => (StatusState::Pending, "The agent is working"),
-            JobStatus::Completed | JobStatus::Archived => (StatusState::Success, "The agent has finished"),
-            // The commit is the work of an earlier message, which did not fail.
-            JobStatus::Failed if is_stopped(&job) => (StatusState::Success, "The agent was stopped"),
-            JobStatus::Failed => (StatusState::Failure, "The job has failed"),
-        };
-        let status =
-            CommitStatus { state, description: description.to_owned(), url: self.url(&job), branch: job.branch_name() };
-        Ok(checks.set_status(sha, &status).await?)
-    }
-
-    /// Sets the status of a commit, outside of the effects of its job. A host that refuses it is not asked again.
-    pub(crate) async fn set_status_late(&self, job: JobId, sha: &Sha) -> Result<(), Problem> {
-        match self.set_status(job, sha).await {
-            Err(Failed::Later(text)) => Err(Problem(text)),
-            Err(Failed::Never(text)) => {
-                tracing::info!(%job, %sha, error = text, "the status of a commit is refused");
-                Ok(())
-            }
-            Ok(()) => Ok(()),
-        }
-    }
-
     fn url(&self, job: &Job) -> String {
         self.0.job_page(job)
     }
@@ -234,11 +194,6 @@ impl HostEffects {
 /// now, with other pull requests and issues of the same numbers.
 pub(crate) async fn is_at(forge: &dyn Forge, repository: &PullRepository) -> Result<bool, ForgeError> {
     Ok(forge.host() == repository.host && forge.repository().await?.id == repository.id)
-}
-
-/// Returns whether the job's last work was canceled.
-fn is_stopped(job: &Job) -> bool {
-    matches!(&job.state, JobState::Failed(reason) if reason.code == ReasonCode::Cancelled)
 }
 
 /// Reacts to all comments of a message. A comment that was deleted meanwhile, or to which the service may not react, is
