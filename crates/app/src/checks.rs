@@ -240,6 +240,7 @@ impl UseCases {
                 comments: Vec::new(),
                 inbox: Vec::new(),
                 logs: logs.collect(),
+                files: Vec::new(),
             })
         });
         Prompt {

@@ -2,7 +2,9 @@
 
 mod batch;
 mod context;
+mod conversation;
 mod decide;
+mod doubts;
 mod issues;
 mod new_jobs;
 mod pull_jobs;

@@ -73,6 +73,7 @@ fn update_prompt(job: &Job, pull: &PullRef, comparison: &BaseComparison) -> Prom
         comments: Vec::new(),
         inbox: Vec::new(),
         logs: Vec::new(),
+        files: Vec::new(),
     };
     Prompt {
         text: request(&comparison.base, &comparison.conflicts),

@@ -12,6 +12,7 @@ mod app {
     mod inbox {
         mod changes;
         mod comments;
+        mod conversations;
         mod faults;
         pub(crate) mod given;
         mod host_reviews;

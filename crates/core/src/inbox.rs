@@ -12,8 +12,12 @@
 //! A message and the states of its events are stored in one transaction.
 
 pub mod answer;
+pub mod around;
 pub mod batch;
 pub mod earlier;
+pub mod files;
+mod form;
+pub mod issue;
 pub mod refusal;
 pub mod review;
 pub mod route;

@@ -100,6 +100,23 @@ pub struct MessageSource {
     /// The logs of failed checks, which the worker gives to the agent as files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<SourceLog>,
+    /// The images and files of the comments, which the worker gives to the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<SourceFile>,
+}
+
+/// An image or a file that a comment, a description or an issue of a message refers to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceFile {
+    /// The name for the agent, without a folder: a number, and a name of letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// The address on the code host.
+    pub url: String,
+    /// The kind of the comment.
+    pub kind: CommentKind,
+    /// The ID of the comment; empty for a description or an issue.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub comment: String,
 }
 
 /// The log of a failed check.

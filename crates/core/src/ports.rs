@@ -31,10 +31,10 @@ pub use connection::{ClientConnection, ConnectionMeter, ConnectionTotals};
 pub use duties::{CredentialTotals, DutyMeter, DutyTotals, PollTotals};
 pub use effects::{EffectError, EffectHandler};
 pub use forge::{
-    Changes, Check, CheckState, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential,
-    DiffLine, Discussion, Forge, ForgeError, Forges, HostRepository, HostThread, HostUser, ImportFailed, InThread,
-    LineComment, NewReply, NewReview, OWN_STATUS, Permission, Reach, ReachedServers, Reaction, Remote, Replied,
-    ReviewComment, StatusState, ThreadComment,
+    Changes, Check, CheckState, Checks, CommentFile, CommentKind, CommentPlace, CommentRef, CommitStatus, Conversation,
+    CreatedPull, Credential, DiffLine, Discussion, Forge, ForgeError, Forges, HostRepository, HostThread, HostUser,
+    ImportFailed, InThread, LineComment, NewReply, NewReview, OWN_STATUS, Permission, Reach, ReachedServers, Reaction,
+    Remote, Replied, ReviewComment, Said, StatusState, Subject, ThreadComment,
 };
 pub use gateway::{
     EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelFailure, ModelLog, ModelMeter, ModelProxy,

@@ -1,6 +1,7 @@
 //! Bitbucket Cloud (REST API, version 2.0).
 
 mod changes;
+mod conversation;
 pub(crate) mod hooks;
 mod merge;
 mod position;
@@ -15,13 +16,15 @@ use async_trait::async_trait;
 use http::{Method, StatusCode};
 use journeyman_core::code_host::RepositoryPath;
 use journeyman_core::ids::Sha;
+use journeyman_core::inbox::files::HostPages;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
-    Check, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository, HostThread,
-    HostUser, InThread, LineComment, Permission, Reaction, ReviewComment, StatusState,
+    Check, CommentFile, CommentPlace, CommentRef, CommitStatus, Conversation, CreatedPull, Credential, ForgeError,
+    HostRepository, HostThread, HostUser, InThread, LineComment, Permission, Reaction, ReviewComment, StatusState,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
+use journeyman_core::time::Timestamp;
 use serde_json::json;
 
 use self::wire::{PullRequest, User};
@@ -302,6 +305,26 @@ impl Api for Bitbucket {
 
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {
         changes::poll(self, repository, query).await
+    }
+
+    async fn conversation(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        since: Option<Timestamp>,
+    ) -> Result<Conversation, ForgeError> {
+        self.read_conversation(repository, place, since).await
+    }
+
+    async fn file(
+        &self,
+        _: &HostRepository,
+        pages: &HostPages,
+        _: &CommentRef,
+        url: &str,
+        limit: usize,
+    ) -> Result<CommentFile, ForgeError> {
+        self.read_file(pages, url, limit).await
     }
 
     async fn permission(&self, repository: &HostRepository, user: &HostUser) -> Result<Permission, ForgeError> {

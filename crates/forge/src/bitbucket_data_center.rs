@@ -5,6 +5,7 @@
 
 mod builds;
 mod changes;
+mod conversation;
 pub(crate) mod hooks;
 mod merge;
 mod position;
@@ -20,14 +21,17 @@ use http::{Method, StatusCode};
 use journeyman_core::code_host::RepositoryPath;
 use journeyman_core::hook::HostComment;
 use journeyman_core::ids::Sha;
+use journeyman_core::inbox::files::HostPages;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
-    Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostThread, HostUser, InThread, LineComment, Permission, Reaction, ReviewComment, StatusState, ThreadComment,
+    Check, CommentFile, CommentKind, CommentPlace, CommentRef, CommitStatus, Conversation, CreatedPull, Credential,
+    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, Permission, Reaction, ReviewComment,
+    StatusState, ThreadComment,
 };
 use journeyman_core::position::Thread;
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
+use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use self::wire::{
@@ -437,6 +441,26 @@ impl Api for BitbucketDataCenter {
 
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {
         changes::poll(self, repository, query).await
+    }
+
+    async fn conversation(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        since: Option<Timestamp>,
+    ) -> Result<Conversation, ForgeError> {
+        self.read_conversation(repository, place, since).await
+    }
+
+    async fn file(
+        &self,
+        repository: &HostRepository,
+        _: &HostPages,
+        _: &CommentRef,
+        url: &str,
+        limit: usize,
+    ) -> Result<CommentFile, ForgeError> {
+        self.read_file(repository, url, limit).await
     }
 
     async fn permission(&self, repository: &HostRepository, user: &HostUser) -> Result<Permission, ForgeError> {

@@ -1,6 +1,7 @@
 //! Gitea and Forgejo (REST API, version 1).
 
 mod changes;
+mod conversation;
 pub(crate) mod hooks;
 mod merge;
 mod requests;
@@ -15,10 +16,12 @@ use http::{Method, StatusCode};
 use journeyman_core::code_host::{HostKind, RepositoryPath};
 use journeyman_core::hook::{HostComment, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
+use journeyman_core::inbox::files::HostPages;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
-    Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostThread, HostUser, InThread, LineComment, NewReview, Permission, Reaction, ThreadComment,
+    Check, CommentFile, CommentKind, CommentPlace, CommentRef, CommitStatus, Conversation, CreatedPull, Credential,
+    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReview, Permission, Reaction,
+    ThreadComment,
 };
 use journeyman_core::position::Thread;
 use journeyman_core::project::SecretValue;
@@ -486,6 +489,26 @@ impl Api for Gitea {
 
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {
         changes::poll(self, repository, query).await
+    }
+
+    async fn conversation(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        since: Option<Timestamp>,
+    ) -> Result<Conversation, ForgeError> {
+        self.read_conversation(repository, place, since).await
+    }
+
+    async fn file(
+        &self,
+        _: &HostRepository,
+        pages: &HostPages,
+        _: &CommentRef,
+        url: &str,
+        limit: usize,
+    ) -> Result<CommentFile, ForgeError> {
+        self.read_file(pages, url, limit).await
     }
 
     async fn permission(&self, repository: &HostRepository, user: &HostUser) -> Result<Permission, ForgeError> {

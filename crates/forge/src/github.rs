@@ -2,6 +2,7 @@
 
 mod app;
 mod changes;
+mod conversation;
 pub(crate) mod created_app;
 pub(crate) mod hooks;
 mod merge;
@@ -16,13 +17,15 @@ use journeyman_core::code_host::RepositoryPath;
 use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::hook::{HostIssue, HostReview};
 use journeyman_core::ids::Sha;
+use journeyman_core::inbox::files::HostPages;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
-    Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostThread, HostUser, InThread, LineComment, NewReview, Permission, Reaction,
+    Check, CommentFile, CommentKind, CommentPlace, CommentRef, CommitStatus, Conversation, CreatedPull, Credential,
+    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReview, Permission, Reaction,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
+use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
 pub(crate) use self::app::App;
@@ -537,6 +540,30 @@ impl Api for Github {
 
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {
         changes::poll(self, repository, query).await
+    }
+
+    async fn conversation(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        since: Option<Timestamp>,
+    ) -> Result<Conversation, ForgeError> {
+        self.read_conversation(repository, place, since).await
+    }
+
+    async fn linked_issues(&self, repository: &HostRepository, issue: u64) -> Result<Vec<u64>, ForgeError> {
+        self.read_linked(repository, issue).await
+    }
+
+    async fn file(
+        &self,
+        repository: &HostRepository,
+        pages: &HostPages,
+        of: &CommentRef,
+        url: &str,
+        limit: usize,
+    ) -> Result<CommentFile, ForgeError> {
+        self.read_file(repository, pages, of, url, limit).await
     }
 
     async fn permission(&self, repository: &HostRepository, user: &HostUser) -> Result<Permission, ForgeError> {

@@ -2,6 +2,7 @@
 
 mod changes;
 mod checks;
+mod conversation;
 pub(crate) mod hooks;
 mod merge;
 mod position;
@@ -18,13 +19,16 @@ use journeyman_core::code_host::RepositoryPath;
 use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::hook::HostIssue;
 use journeyman_core::ids::Sha;
+use journeyman_core::inbox::files::HostPages;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
-    Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostThread, HostUser, InThread, LineComment, Permission, Reaction, ReviewComment, StatusState,
+    Check, CommentFile, CommentKind, CommentPlace, CommentRef, CommitStatus, Conversation, CreatedPull, Credential,
+    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, Permission, Reaction, ReviewComment,
+    StatusState,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
+use journeyman_core::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -524,6 +528,30 @@ impl Api for Gitlab {
 
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {
         changes::poll(self, repository, query).await
+    }
+
+    async fn conversation(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        since: Option<Timestamp>,
+    ) -> Result<Conversation, ForgeError> {
+        self.read_conversation(repository, place, since).await
+    }
+
+    async fn linked_issues(&self, repository: &HostRepository, issue: u64) -> Result<Vec<u64>, ForgeError> {
+        self.read_linked(repository, issue).await
+    }
+
+    async fn file(
+        &self,
+        repository: &HostRepository,
+        pages: &HostPages,
+        _: &CommentRef,
+        url: &str,
+        limit: usize,
+    ) -> Result<CommentFile, ForgeError> {
+        self.read_file(repository, pages, url, limit).await
     }
 
     async fn permission(&self, repository: &HostRepository, user: &HostUser) -> Result<Permission, ForgeError> {

@@ -11,17 +11,20 @@ use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::code_host::{CodeHost, HostKind, HostName, RepositoryPath};
 use journeyman_core::hook::{HostComment, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
+use journeyman_core::inbox::files::HostPages;
 use journeyman_core::job::PullRepository;
 use journeyman_core::message::SourceAuthor;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
-    Changes, Check, Checks, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, Discussion, Forge,
-    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReply, NewReview, OWN_STATUS,
-    Permission, Reach, Reaction, Remote, Replied, ReviewComment, StatusState,
+    Changes, Check, Checks, CommentFile, CommentPlace, CommentRef, CommitStatus, Conversation, CreatedPull, Credential,
+    Discussion, Forge, ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReply, NewReview,
+    OWN_STATUS, Permission, Reach, Reaction, Remote, Replied, ReviewComment, StatusState,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
+use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
+pub(crate) use crate::account::{Account, AppAccount};
 use crate::cache::Cache;
 use crate::identity::Identity;
 
@@ -268,6 +271,30 @@ pub(crate) trait Api: Send + Sync {
     /// Returns what has changed since the position of a query.
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError>;
 
+    /// Returns the conversation about a pull request or an issue since a time, or all of it.
+    async fn conversation(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        since: Option<Timestamp>,
+    ) -> Result<Conversation, ForgeError>;
+
+    /// Returns the numbers of the issues of the repository that the host itself links to an issue.
+    async fn linked_issues(&self, repository: &HostRepository, issue: u64) -> Result<Vec<u64>, ForgeError> {
+        let _ = (repository, issue);
+        Ok(Vec::new())
+    }
+
+    /// Reads a file of a comment, with at most `limit` bytes. `url` is an address that `pages` knows as one of the host.
+    async fn file(
+        &self,
+        repository: &HostRepository,
+        pages: &HostPages,
+        of: &CommentRef,
+        url: &str,
+        limit: usize,
+    ) -> Result<CommentFile, ForgeError>;
+
     /// Returns the permission of a user.
     async fn permission(&self, repository: &HostRepository, user: &HostUser) -> Result<Permission, ForgeError>;
 
@@ -285,32 +312,6 @@ pub(crate) trait Api: Send + Sync {
     /// Sets the status [`STATUS`] of a commit.
     async fn set_status(&self, repository: &HostRepository, sha: &Sha, status: &CommitStatus)
     -> Result<(), ForgeError>;
-}
-
-/// The owner of a credential.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Account {
-    /// A user.
-    User(HostUser),
-    /// The credential has no user, or may not read it, so only a repository can show whether it is valid.
-    Unnamed,
-    /// A GitHub App.
-    App(AppAccount),
-}
-
-/// A GitHub App, as GitHub describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AppAccount {
-    /// The name in URLs.
-    pub(crate) slug: String,
-    /// The permissions that the service needs and the app lacks, such as `contents: write`.
-    pub(crate) missing: Vec<String>,
-    /// The users and organizations that have installed the app.
-    pub(crate) installed_by: Vec<String>,
-    /// Those of them that have not granted all permissions that the service needs, each with what is missing.
-    pub(crate) granted_less: Vec<(String, Vec<String>)>,
-    /// The accounts that have suspended the App.
-    pub(crate) suspended_by: Vec<String>,
 }
 
 /// A comment in a conversation.
@@ -650,6 +651,25 @@ impl Discussion for HostedRepository {
             }
         };
         self.known.permissions.get((repository.id.clone(), user.id.clone()), read).await
+    }
+
+    async fn conversation(&self, place: CommentPlace, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
+        self.api.conversation(&self.current().await?, place, since).await
+    }
+
+    async fn linked_issues(&self, issue: u64) -> Result<Vec<u64>, ForgeError> {
+        self.api.linked_issues(&self.current().await?, issue).await
+    }
+
+    async fn file(&self, of: &CommentRef, url: &str, limit: usize) -> Result<CommentFile, ForgeError> {
+        let repository = self.current().await?;
+        // Only uploads are read, whatever a message says: the credential may read more than its author.
+        let pages = HostPages::new(&self.host, &repository.path);
+        let known = pages.and_then(|pages| pages.own(url).map(|url| (pages, url)));
+        let Some((pages, url)) = known else {
+            return Err(ForgeError::Refused("the address is not that of an upload to the code host".to_owned()));
+        };
+        self.api.file(&repository, &pages, of, &url, limit).await
     }
 }
 

@@ -3,6 +3,7 @@
 //! A `GET` is repeated after a failure; other requests never are, because they may have taken effect. Answers are read
 //! leniently: fields that the service does not need may be missing or have other types.
 
+mod download;
 mod limits;
 mod pace;
 
@@ -25,6 +26,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use url::Url;
 
+pub(crate) use self::download::FileAddress;
 use self::limits::{Operation, Stopped};
 use self::pace::Pace;
 
@@ -42,6 +44,9 @@ const REDIRECTS: usize = 3;
 
 /// The maximum number of pages of a list.
 pub(crate) const PAGES: usize = 50;
+
+/// The maximum number of pages of each list of a conversation. The newest are read.
+pub(crate) const CONVERSATION_PAGES: usize = 5;
 
 /// The value of the header `Authorization`, or of another one that the host expects.
 #[derive(Clone)]
@@ -166,13 +171,22 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Returns the address of the next page of a list, from the header `Link` (RFC 8288).
+    /// Returns the address of the next page of a list.
     pub(crate) fn next(&self) -> Option<String> {
+        self.link("next")
+    }
+
+    /// Returns the address of another page of a list, from the header `Link` (RFC 8288), by its relation.
+    pub(crate) fn link(&self, relation: &str) -> Option<String> {
         let links = self.headers.get_all(header::LINK).into_iter().filter_map(|value| value.to_str().ok());
         links.flat_map(|line| line.split(',')).find_map(|link| {
             let (address, parameters) = link.split_once(';')?;
-            let is_next = parameters.split(';').any(|one| matches!(one.trim(), "rel=\"next\"" | "rel=next"));
-            is_next.then(|| address.trim().trim_start_matches('<').trim_end_matches('>').to_owned())
+            let is_it =
+                |one: &str| one.trim().strip_prefix("rel=").is_some_and(|name| name.trim_matches('"') == relation);
+            parameters
+                .split(';')
+                .any(is_it)
+                .then(|| address.trim().trim_start_matches('<').trim_end_matches('>').to_owned())
         })
     }
 }
@@ -398,6 +412,36 @@ impl Http {
         stopped.record(operation, answer, now).map_or(Ok(()), |wait| Err(ForgeError::RateLimited(wait)))
     }
 
+    /// Reads the newest items of a list that the host sorts oldest first, at most `pages` pages, unless the host does not
+    /// say which page is the last one; then all of them. Returns the items oldest first, and whether there are older ones.
+    ///
+    /// # Errors
+    /// A request failed.
+    pub(crate) async fn newest<T: DeserializeOwned>(
+        &self,
+        authorization: Option<&Authorization>,
+        path: &str,
+        pages: usize,
+    ) -> Result<(Vec<T>, bool), ForgeError> {
+        let first = self.call(authorization, Method::GET, path, None).await?.ok()?;
+        let Some(mut path) = first.link("last") else {
+            let mut all: Vec<T> = first.json()?;
+            if let Some(next) = first.next() {
+                all.extend(self.list(authorization, &next, |_| false).await?);
+            }
+            return Ok((all, false));
+        };
+        let mut found: Vec<Vec<T>> = Vec::new();
+        loop {
+            let page = self.call(authorization, Method::GET, &path, None).await?.ok()?;
+            found.push(page.json()?);
+            match page.link("prev") {
+                Some(before) if found.len() < pages => path = before,
+                before => return Ok((found.into_iter().rev().flatten().collect(), before.is_some())),
+            }
+        }
+    }
+
     fn address(&self, path: &str) -> Result<Url, ForgeError> {
         let invalid = |error: url::ParseError| ForgeError::Refused(format!("the address of the code host: {error}"));
         if path.starts_with('/') {
@@ -441,92 +485,4 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.'
 /// Encodes a text as a segment of a path, or as the value of a query parameter.
 pub(crate) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
-}
-
-impl Http {
-    /// Reads a log, which may be large, and returns its end, at most `limit` bytes; `None` if there is no log. If the log
-    /// is on another server, that server gets no credential.
-    ///
-    /// # Errors
-    /// The log cannot be read.
-    pub(crate) async fn log(
-        &self,
-        authorization: &Authorization,
-        path: &str,
-        limit: usize,
-    ) -> Result<Option<Vec<u8>>, ForgeError> {
-        let read = self.read_log(authorization, path, limit);
-        let slow = |_| ForgeError::Unclear("the log was not sent in time".to_owned());
-        tokio::time::timeout(LOG_TIME, read).await.map_err(slow)?
-    }
-
-    async fn read_log(
-        &self,
-        authorization: &Authorization,
-        path: &str,
-        limit: usize,
-    ) -> Result<Option<Vec<u8>>, ForgeError> {
-        let origin = self.address(path)?;
-        let operation = self.permitted(&Method::GET, &origin)?;
-        let mut url = origin.clone();
-        for _ in 0..=REDIRECTS {
-            let mut request = http::Request::get(url.as_str()).header("user-agent", "journeyman");
-            if url.origin() == origin.origin() {
-                let (name, value) = authorization.header();
-                request = request.header(name, value);
-            }
-            let request = request.body(Bytes::new()).map_err(|error| ForgeError::Refused(error.to_string()))?;
-            // Administrators choose the address of the code host, but not the target of a redirect.
-            let client = if url.origin() == origin.origin() { &self.client } else { &self.others };
-            let sent = client.start(request).await;
-            let answer = sent.map_err(|error| match error {
-                journeyman_net::Error::NotPermitted(host) => ForgeError::Refused(format!(
-                    "the log is on {host}, which has only private or link-local addresses; the operator can allow its \
-                     network with code-host-networks"
-                )),
-                error => ForgeError::Unclear(format!("the log cannot be read: {error}")),
-            })?;
-            if url.origin() == origin.origin() {
-                // The body of a refusal is not read.
-                let (status, headers) = (answer.status(), answer.headers().clone());
-                self.observe(&operation, &Answer { status, headers, body: Bytes::new() })?;
-            }
-            if answer.status().is_redirection() {
-                let target = answer.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
-                match target.and_then(|target| url.join(target).ok()) {
-                    Some(target) if url.scheme() == "https" && target.scheme() != "https" => {
-                        tracing::info!(to = target.host_str(), "a code host redirects to a log without encryption");
-                        return Err(ForgeError::Refused("the log is at a URL without encryption".to_owned()));
-                    }
-                    Some(target) => url = target,
-                    None => return Ok(None),
-                }
-            } else if answer.status().is_success() {
-                return end_of(answer, limit).await.map(Some);
-            } else if answer.status().is_server_error() {
-                return Err(ForgeError::Unclear(format!("the log cannot be read: status {}", answer.status())));
-            } else {
-                return Ok(None);
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// The time limit for reading a log.
-const LOG_TIME: Duration = Duration::from_secs(60);
-
-/// Reads the body of an answer, and keeps its last `limit` bytes.
-async fn end_of(mut answer: journeyman_net::Response, limit: usize) -> Result<Vec<u8>, ForgeError> {
-    let mut end = Vec::new();
-    while let Some(piece) = answer.chunk().await.map_err(|error| {
-        ForgeError::Unclear(format!("the log cannot be read: {}", journeyman_net::root_cause(&error)))
-    })? {
-        end.extend_from_slice(&piece);
-        if end.len() > 2 * limit {
-            end.drain(..end.len() - limit);
-        }
-    }
-    end.drain(..end.len().saturating_sub(limit));
-    Ok(end)
 }

@@ -15,6 +15,7 @@
 //! | `local` | the built-in code host |
 //! | `plain` | git remotes without pull requests |
 
+mod account;
 mod bitbucket;
 mod bitbucket_data_center;
 mod cache;

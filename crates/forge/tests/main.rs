@@ -13,6 +13,7 @@ mod hosts {
     pub(crate) mod app;
     mod check;
     mod conformance;
+    mod conversations;
     mod faults;
     pub(crate) mod given;
     mod logs;

@@ -31,7 +31,7 @@ use url::form_urlencoded;
 
 pub use state::{
     App, Bridge, Check, Comment, CommentReply, Issue, MergedResult, Output, Pipeline, Place, Pull, PullState,
-    Repository, Review, ReviewComment, State, Status, Token, User,
+    Repository, Review, ReviewComment, State, Status, Token, UploadedFile, User,
 };
 
 /// The product whose interface the stand-in has.
@@ -342,6 +342,9 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         body: serde_json::from_slice(&body).unwrap_or_default(),
     };
     shared.requests.lock().unwrap().push(call.clone());
+    if let Some(reply) = uploaded(&shared, &path, &call) {
+        return Ok(response(reply));
+    }
     let reply = match fault {
         Some(Fault::FailsBefore) => Reply::text(500, "Internal Server Error"),
         Some(Fault::ClosesBefore) => return Err(Closed),
@@ -418,6 +421,22 @@ fn log(shared: &Shared, job: &str, headers: &HeaderMap) -> Reply {
         Some(check) => Reply::text(200, check.log.clone()),
         None => Reply::text(404, "BlobNotFound"),
     }
+}
+
+/// Answers a request for an uploaded file; `None` for other requests.
+fn uploaded(shared: &Shared, path: &str, call: &Call) -> Option<Reply> {
+    let mut state = shared.state.lock().unwrap();
+    let file = state.files.get(path).cloned()?;
+    let token = call.token();
+    state.file_requests.push((path.to_owned(), token.is_some()));
+    if file.is_private && state.signed_in(token.as_deref()).is_none() {
+        return Some(Reply::text(404, "Not Found"));
+    }
+    if let Some(target) = file.redirect {
+        return Some(Reply::text(302, "").header("location", target));
+    }
+    let headers = vec![("content-type".to_owned(), file.content_type)];
+    Some(Reply { status: 200, headers, body: file.content.into() })
 }
 
 /// Reads the branches of all repositories, because pushes change them.

@@ -14,10 +14,10 @@ use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::job::Job;
 use journeyman_core::ports::{
-    Checks, CodeHostStore, CommentPlace, CommentRef, CreatedPull, DescribedHost, DiffError, Diffs, Discussion, Forge,
-    ForgeError, Forges, GitBody, HookRefusal, Hooks, HostAdmin, HostRepository, HostUser, ImportFailed, LineComment,
-    Permission, PullDetail, PullMerge, PullPages, PullPagesError, RawHook, ReachedServers, Reaction, Remote,
-    StoreError, VerifiedHook,
+    Checks, CodeHostStore, CommentPlace, CommentRef, Conversation, CreatedPull, DescribedHost, DiffError, Diffs,
+    Discussion, Forge, ForgeError, Forges, GitBody, HookRefusal, Hooks, HostAdmin, HostRepository, HostUser,
+    ImportFailed, LineComment, Permission, PullDetail, PullMerge, PullPages, PullPagesError, RawHook, ReachedServers,
+    Reaction, Remote, StoreError, VerifiedHook,
 };
 use journeyman_core::project::{Host, Project, SecretChanges, repository_host};
 use journeyman_core::pull::base_comparison::Conflicts;
@@ -296,6 +296,10 @@ impl Discussion for FakeRepository {
 
     async fn permission(&self, _: &HostUser) -> Result<Permission, ForgeError> {
         Ok(Permission::Write)
+    }
+
+    async fn conversation(&self, _: CommentPlace, _: Option<Timestamp>) -> Result<Conversation, ForgeError> {
+        Ok(Conversation::default())
     }
 }
 

@@ -11,8 +11,8 @@ use journeyman_core::hook::{EventRepository, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::PullRepository;
 use journeyman_core::ports::{
-    Check, CommentPlace, CommentRef, CommitStatus, ForgeError, HostThread, HostUser, LineComment, NewReview,
-    Permission, Reaction,
+    Check, CommentFile, CommentPlace, CommentRef, CommitStatus, Conversation, ForgeError, HostThread, HostUser,
+    LineComment, NewReview, Permission, Reaction,
 };
 use journeyman_core::pull::HostPull;
 
@@ -37,6 +37,10 @@ pub enum HostCall {
     Reviews,
     /// Reads threads of comments.
     Threads,
+    /// Reads a conversation.
+    Conversation,
+    /// Reads a file of a comment.
+    File,
     /// Reads an issue, who asks for a job about it, or who may have edited it or its comments.
     Issue,
     /// Reads the permission of a user.
@@ -93,6 +97,9 @@ struct State {
     pulls: Vec<HostPull>,
     reviews: Vec<(u64, HostReview, Vec<LineComment>)>,
     threads: Vec<(CommentPlace, HostThread)>,
+    conversations: Vec<(CommentPlace, Conversation)>,
+    linked: BTreeMap<u64, Vec<u64>>,
+    files: BTreeMap<String, CommentFile>,
     issues: BTreeMap<u64, HostIssue>,
     askers: BTreeMap<u64, HostUser>,
     /// The users who have edited the text of an issue; `None` if the host does not show them.
@@ -199,6 +206,23 @@ impl MemoryHost {
         let mut state = self.state();
         state.threads.retain(|(_, known)| known.id != thread.id);
         state.threads.push((place, thread));
+    }
+
+    /// Sets the conversation about a pull request or an issue.
+    pub fn put_conversation(&self, place: CommentPlace, conversation: Conversation) {
+        let mut state = self.state();
+        state.conversations.retain(|(known, _)| *known != place);
+        state.conversations.push((place, conversation));
+    }
+
+    /// Sets the issues that the host links to an issue.
+    pub fn put_linked(&self, issue: u64, linked: &[u64]) {
+        self.state().linked.insert(issue, linked.to_vec());
+    }
+
+    /// Stores a file at an address.
+    pub fn put_file(&self, url: &str, file: CommentFile) {
+        self.state().files.insert(url.to_owned(), file);
     }
 
     /// Stores an issue.

@@ -6,9 +6,9 @@ use journeyman_core::engine::{Admission, Prompt};
 use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostReview};
 use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{JobId, MessageId};
-use journeyman_core::inbox::batch::{Part, authors, key, origin, prompt};
+use journeyman_core::inbox::batch::{Form, Part, WrittenPrompt, authors, key, origin, prompt};
 use journeyman_core::inbox::route::{Request, Review, addressed};
-use journeyman_core::inbox::text::{Dialect, Shown};
+use journeyman_core::inbox::text::Shown;
 use journeyman_core::inbox::version::{compare_texts, has_same_text};
 use journeyman_core::inbox::{INBOX_LEASE, INBOX_LIMIT, InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::decide::Rejected;
@@ -16,7 +16,7 @@ use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::message::{
     DeliveryMode, MAX_PROMPT_CHARS, Message, MessageSource, MessageText, Origin, SourceAuthor,
 };
-use journeyman_core::ports::{CommentKind, HostUser, LineComment, Permission, StoreError, UpdateError};
+use journeyman_core::ports::{CommentKind, CommentPlace, HostUser, LineComment, Permission, StoreError, UpdateError};
 use journeyman_core::project::DEFAULT_AUTOMATIC_PER_DAY;
 
 use super::Problem;
@@ -34,6 +34,7 @@ const LOOP: &str = "the job has had too many messages of bots today (limits.auto
 /// The comments of a batch.
 pub(super) struct Batch {
     number: u64,
+    place: CommentPlace,
     pub(super) repository: PullRepository,
     parts: Vec<Part>,
     author: Option<SourceAuthor>,
@@ -96,15 +97,11 @@ impl UseCases {
         }
         let (key, fingerprint) = key(&batch.parts, withdrawn);
         let claim = Claim { project: Some(job.project.clone()), caller: "inbox".to_owned(), key, fingerprint };
+        let prompt = self.to_prompt(&batch, Some((&job, None)), &context).await?;
         let limits = &context.project.settings.limits;
         let limit = limits.message_per_hour.unwrap_or(self.parts().message_per_hour);
         let admission = Admission { idempotency: Some(claim), limit };
-        match self
-            .parts()
-            .engine
-            .add_message(&job.project, job.id, self.to_prompt(&batch, context.identity.dialect), admission)
-            .await
-        {
+        match self.parts().engine.add_message(&job.project, job.id, prompt, admission).await {
             // A replay has stored the message before, but the events only if they were the same.
             Ok(accepted) if accepted.replayed => {
                 Ok(store.end_events(numbers, InboxState::Ignored, Outcome::Duplicate, None).await?)
@@ -240,7 +237,8 @@ impl UseCases {
         let numbers = |events: Vec<&InboxEvent>| events.into_iter().map(|event| event.number).collect();
         let (numbers, empty) = (numbers(rest), numbers(empty));
         let repository = indexed(&host, &repository);
-        Ok(Some(Batch { number, repository, parts, author, is_automatic, numbers, empty }))
+        let place = events.first().and_then(InboxEvent::read).and_then(place).unwrap_or(CommentPlace::Pull(number));
+        Ok(Some(Batch { number, place, repository, parts, author, is_automatic, numbers, empty }))
     }
 
     /// Returns a comment on a pull request with its position and its thread, which not all webhooks have.
@@ -319,11 +317,21 @@ impl UseCases {
         Ok(versions.any(|other| has_same_text(&other.content, &event.content)))
     }
 
-    pub(super) fn to_prompt(&self, batch: &Batch, dialect: Dialect) -> Prompt {
-        let text = prompt(batch.number, &batch.parts, dialect, &self.boundary());
+    /// Returns the message of a batch, with what was said around its comments. `of` is its job, unless it is new, and the
+    /// ID of the message that is being written again.
+    pub(super) async fn to_prompt(
+        &self,
+        batch: &Batch,
+        of: Option<(&Job, Option<MessageId>)>,
+        context: &Context,
+    ) -> Result<Prompt, Problem> {
+        let dialect = context.identity.dialect;
+        let around = self.around(batch.place, &batch.parts, of, &batch.repository, context).await?;
+        let (boundary, pages) = (self.boundary(), context.pages().await?);
+        let form = Form::new(dialect, &boundary, pages.as_ref());
+        let WrittenPrompt { text, files } = prompt(batch.place, &batch.parts, &around, form);
         let url = batch.parts.first().map_or("", |part| part.url.as_str());
-        let whole = Shown { text: text.replace('\0', ""), notes: Vec::new() };
-        let text = whole.within(MAX_PROMPT_CHARS, url).with_notes();
+        let text = within(text, url);
         let origin = origin(&batch.parts);
         let source = batch.parts.first().map(|first| MessageSource {
             origin,
@@ -336,8 +344,9 @@ impl UseCases {
             comments: batch.parts.iter().map(|part| part.source(dialect)).collect(),
             inbox: batch.numbers.clone(),
             logs: Vec::new(),
+            files,
         });
-        Prompt {
+        Ok(Prompt {
             text,
             origin,
             author: Some(authors(&batch.parts)),
@@ -345,7 +354,7 @@ impl UseCases {
             delivery: DeliveryMode::Queue,
             traceparent: None,
             source: source.map(Box::new),
-        }
+        })
     }
 
     /// Changes a queued message whose comment was edited, or withdraws it if nothing is left of it.
@@ -365,8 +374,9 @@ impl UseCases {
         let text = match self.batch(&events, Some(read), context).await? {
             Some(batch) if source.origin == Origin::Issue => self.issue_text(source, &batch.parts, context).await?,
             Some(batch) => {
+                let batch = Batch { numbers: source.inbox, ..batch };
                 let Prompt { text, author, source, .. } =
-                    self.to_prompt(&Batch { numbers: source.inbox, ..batch }, context.identity.dialect);
+                    self.to_prompt(&batch, Some((job, Some(message))), context).await?;
                 Some(MessageText { prompt: text, author, source })
             }
             None => None,
@@ -383,6 +393,12 @@ impl UseCases {
             (Err(error), _) => Err(error.into()),
         }
     }
+}
+
+/// Returns the text of a message within the limit of prompts. `url` is the page of its first comment.
+pub(super) fn within(text: String, url: &str) -> String {
+    let whole = Shown { text: text.replace('\0', ""), notes: Vec::new() };
+    whole.within(MAX_PROMPT_CHARS, url).with_notes()
 }
 
 /// Adds a comment, unless a newer version of it is among the parts: a comment of a review may have its own event too.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::code_host::{HostKind, HostName, RepositoryPath};
+use journeyman_core::code_host::{CodeHost, HostKind, HostName, RepositoryPath};
 use journeyman_core::hook::EventRepository;
 use journeyman_core::inbox::InboxEvent;
 use journeyman_core::inbox::route::Identity;
@@ -20,14 +20,19 @@ use crate::UseCases;
 pub(super) struct Context {
     pub(super) project: Project,
     pub(super) forge: Arc<dyn Forge>,
+    /// The code host; `None` for the built-in one, and for other git remotes.
+    pub(super) host: Option<CodeHost>,
     pub(super) identity: Identity,
-    /// The product of the code host; `None` for the built-in one.
-    pub(super) kind: Option<HostKind>,
     /// The lines that a suggestion replaces on the code host if it does not say which.
     pub(super) replaces: Replaces,
 }
 
 impl Context {
+    /// Returns the product of the code host; `None` for the built-in one.
+    pub(super) fn kind(&self) -> Option<HostKind> {
+        self.host.as_ref().map(|host| host.kind)
+    }
+
     pub(super) fn discussion(&self) -> Option<&dyn Discussion> {
         self.forge.discussion()
     }
@@ -69,11 +74,11 @@ impl UseCases {
             _ => Replaces::Range,
         };
         let dialect = Dialect::of(kind);
-        let trusted_bots = host.map(|host| host.trusted_bots).unwrap_or_default();
+        let trusted_bots = host.as_ref().map(|host| host.trusted_bots.clone()).unwrap_or_default();
         // The built-in code host has submitted reviews.
         let has_reviews = kind.is_none_or(HostKind::reports_reviews);
         let identity = Identity { me, aliases, trusted_bots, dialect, has_reviews };
-        Ok(Context { project, forge, identity, kind, replaces })
+        Ok(Context { project, forge, host, identity, replaces })
     }
 
     /// Finds the project of a repository: the one that the webhook's URL names, unless it has another repository;

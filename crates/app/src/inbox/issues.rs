@@ -3,21 +3,31 @@
 use journeyman_core::engine::{NewJob, Prompt};
 use journeyman_core::hook::{EventRepository, HookContent, HookEvent, HostIssue, IssueAction};
 use journeyman_core::idempotency::Fingerprint;
-use journeyman_core::inbox::batch::{Part, issue_comment_prompt, issue_prompt};
+use journeyman_core::inbox::batch::{Form, Part, WrittenPrompt};
+use journeyman_core::inbox::issue::{issue_comment_prompt, issue_prompt};
 use journeyman_core::inbox::route::is_for_new_job;
 use journeyman_core::inbox::text::Shown;
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::JobOptions;
-use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, MessageSource, MessageText, Origin, SourceAuthor};
+use journeyman_core::message::{DeliveryMode, MessageSource, MessageText, Origin, SourceAuthor};
 use journeyman_core::ports::{HostUser, Permission};
 use journeyman_core::project::Project;
 use journeyman_core::retry::backoff;
 
 use super::Problem;
+use super::batch::within;
 use super::context::{Context, indexed};
 use super::decide::{done, ends, ignored, is_temporary};
 use super::new_jobs::{Created, too_many};
 use crate::UseCases;
+
+/// Returns an issue without the label that makes it a job, which says nothing about it.
+fn without_trigger(issue: &HostIssue, context: &Context) -> HostIssue {
+    let mut issue = issue.clone();
+    let trigger = context.project.settings.comments.issue_label();
+    issue.labels.retain(|label| trigger.is_none_or(|trigger| !label.eq_ignore_ascii_case(trigger)));
+    issue
+}
 
 impl UseCases {
     /// Decides about an issue: with the label, an assignment or a mention, it becomes a job.
@@ -70,9 +80,14 @@ impl UseCases {
             comments: Vec::new(),
             inbox: vec![event.number],
             logs: Vec::new(),
+            files: Vec::new(),
         };
         let is_request = self.is_request(issue, &context).await?;
-        let text = issue_prompt(issue, is_request, context.identity.dialect, &self.boundary());
+        let around = self.around_issue(issue, None, &context).await?;
+        let (boundary, pages, issue) = (self.boundary(), context.pages().await?, &without_trigger(issue, &context));
+        let form = Form::new(context.identity.dialect, &boundary, pages.as_ref());
+        let WrittenPrompt { text, files } = issue_prompt(issue, is_request, &around, form);
+        let source = MessageSource { files, ..source };
         if !self.store_subject(event, decision).await? {
             return Ok(());
         }
@@ -127,9 +142,11 @@ impl UseCases {
             comments: vec![part.source(context.identity.dialect)],
             inbox: vec![event.number],
             logs: Vec::new(),
+            files: Vec::new(),
         };
         let is_request = self.is_request(&issue, &context).await?;
-        let text = issue_comment_prompt(&issue, &part, is_request, context.identity.dialect, &self.boundary());
+        let WrittenPrompt { text, files } = self.with_comment(&issue, &part, is_request, &context).await?;
+        let source = MessageSource { files, ..source };
         if !self.store_subject(event, decision).await? {
             return Ok(());
         }
@@ -154,16 +171,30 @@ impl UseCases {
         let (Some(discussion), Some(part)) = (context.discussion(), parts.first()) else { return Ok(None) };
         let Some(issue) = discussion.issue(source.number).await? else { return Ok(None) };
         let is_request = self.is_request(&issue, context).await?;
-        let text = issue_comment_prompt(&issue, part, is_request, context.identity.dialect, &self.boundary());
-        let prompt = text.chars().take(MAX_PROMPT_CHARS).collect();
+        let WrittenPrompt { text, files } = self.with_comment(&issue, part, is_request, context).await?;
+        let prompt = within(text, &issue.url);
         let author = source.author.as_ref().map(|author| author.name.clone());
-        let source = MessageSource { comments: vec![part.source(context.identity.dialect)], ..source };
+        let source = MessageSource { comments: vec![part.source(context.identity.dialect)], files, ..source };
         Ok(Some(MessageText { prompt, author, source: Some(Box::new(source)) }))
+    }
+
+    /// Returns the prompt for a comment that makes a job of an issue.
+    async fn with_comment(
+        &self,
+        issue: &HostIssue,
+        part: &Part,
+        is_request: bool,
+        context: &Context,
+    ) -> Result<WrittenPrompt, Problem> {
+        let around = self.around_issue(issue, Some(part), context).await?;
+        let (boundary, pages) = (self.boundary(), context.pages().await?);
+        let form = Form::new(context.identity.dialect, &boundary, pages.as_ref());
+        Ok(issue_comment_prompt(&without_trigger(issue, context), part, is_request, &around, form))
     }
 
     /// Returns whether the text of an issue is a request: all people who have written or edited it may push. The text of
     /// others is data.
-    async fn is_request(&self, issue: &HostIssue, context: &Context) -> Result<bool, Problem> {
+    pub(super) async fn is_request(&self, issue: &HostIssue, context: &Context) -> Result<bool, Problem> {
         if !self.is_trusted(&issue.author, context).await? {
             return Ok(false);
         }
@@ -215,7 +246,7 @@ impl UseCases {
         let key = format!("issue/{}/{}/{}", source.repository.host, source.repository.id, issue.number);
         let fingerprint = Fingerprint::of("issue", key.as_bytes());
         let prompt = Prompt {
-            text: text.chars().take(MAX_PROMPT_CHARS).collect(),
+            text: within(text, &issue.url),
             origin: Origin::Issue,
             author,
             key: None,

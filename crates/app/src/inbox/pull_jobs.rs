@@ -104,7 +104,7 @@ impl UseCases {
         };
         let title = existing.pull.title.as_ref().map(|title| title_of(&Shown::plain(title).text));
         let options = JobOptions { title, pull: Some(Box::new(existing)), ..JobOptions::default() };
-        let new = NewJob { options, ..NewJob::new(self.to_prompt(&batch, context.identity.dialect)) };
+        let new = NewJob { options, ..NewJob::new(self.to_prompt(&batch, None, context).await?) };
         let (fingerprint, digits) = digest(&event, &about.subject);
         Ok(match self.create_for(context, new, (format!("pull/{digits}"), fingerprint), decision).await? {
             Created::Job => done(Outcome::JobCreated),
@@ -134,7 +134,7 @@ impl UseCases {
     ) -> Result<Next, Problem> {
         let found = context.forge.pull(number).await?;
         let described = found.clone();
-        let reviewed = match ReviewedPull::new(number, found, context.kind) {
+        let reviewed = match ReviewedPull::new(number, found, context.kind()) {
             Ok(reviewed) => reviewed,
             Err(refusal) => return Ok(ends(InboxState::Ignored, Outcome::NoJob, Some(refusal.to_string()))),
         };

@@ -296,6 +296,7 @@ mod tests {
                 comments: vec![comment("1", "Rename [this]"), comment("2", "Add a test")],
                 inbox: Vec::new(),
                 logs: Vec::new(),
+                files: Vec::new(),
             }),
         }
     }

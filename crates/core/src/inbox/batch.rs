@@ -1,14 +1,16 @@
 //! Makes one message of the comments that have arrived for a job.
 
 use super::text::{Dialect, Shown};
-use crate::hook::{HostComment, HostIssue, HostReview};
+use crate::hook::{HostComment, HostReview};
 use crate::idempotency::Fingerprint;
 use crate::message::{MAX_PROMPT_CHARS, Origin, SourceComment};
-use crate::ports::{CommentKind, HostUser, InThread, LineComment};
+use crate::ports::{CommentKind, CommentPlace, HostUser, InThread, LineComment};
 use crate::position::{Position, Thread};
 use crate::suggestion::{Replaces, excerpt};
 
+use super::around::Around;
 use super::earlier::Earlier;
+pub use super::form::{Form, WrittenPrompt};
 use super::sections::ask;
 use super::suggested::suggested;
 
@@ -124,10 +126,7 @@ impl Part {
 
 /// The maximum length of a text that is the only one of a message, in characters. It leaves space for the notes about
 /// it.
-const BODY_CHARS: usize = MAX_PROMPT_CHARS - 1_000;
-
-/// The maximum length of the text of an issue in a message, if the message has a comment too, in characters.
-const ISSUE_CHARS: usize = MAX_PROMPT_CHARS / 2 - 2_000;
+pub(super) const BODY_CHARS: usize = MAX_PROMPT_CHARS - 1_000;
 
 /// The maximum length of a diff hunk in a message, in characters; its end is kept, which is next to the comment.
 const HUNK_CHARS: usize = 2_000;
@@ -142,6 +141,12 @@ const BODIES_CHARS: usize = 40_000;
 /// The maximum length of all patches of suggestions in a message, with the sentences about them, in characters. The
 /// suggestions are in the texts too.
 const PATCHES_CHARS: usize = 15_000;
+
+/// The number of characters that the conversation around the comments of a message has at least, if there is one.
+pub(super) const AROUND_CHARS: usize = 10_000;
+
+/// The number of characters that remain free for sentences about files.
+pub(super) const SPARE_CHARS: usize = 2_000;
 
 /// Returns the origin of a message that is made of these comments.
 #[must_use]
@@ -187,41 +192,77 @@ pub fn authors(parts: &[Part]) -> String {
     }
 }
 
-/// Returns the prompt for these comments on pull request `number`. `boundary` is random, so that no text can end the
-/// blocks of text that is not an instruction. `dialect` is that of the code host.
+/// Returns the prompt for these comments on a pull request or an issue, with what was said around them.
 #[must_use]
-pub fn prompt(number: u64, parts: &[Part], dialect: Dialect, boundary: &str) -> String {
-    prompt_about(&format!("pull request #{number}"), parts, dialect, boundary)
+pub fn prompt(place: CommentPlace, parts: &[Part], around: &Around, mut form: Form<'_>) -> WrittenPrompt {
+    let text = write(&subject_of(place), parts, around, &mut form);
+    WrittenPrompt { text, files: form.files.into_found() }
 }
 
-/// Returns the prompt for these comments on `subject`, such as "the changes of this job"; otherwise like [`prompt`].
+/// Returns the words for a pull request or an issue.
+fn subject_of(place: CommentPlace) -> String {
+    match place {
+        CommentPlace::Pull(number) => format!("pull request #{number}"),
+        CommentPlace::Issue(number) => format!("issue #{number}"),
+    }
+}
+
+/// Returns the prompt for these comments on `subject`, such as "the changes of this job", which are on no code host.
+/// `boundary` is random, so that no text can end the blocks of text that is not an instruction.
 #[must_use]
 pub fn prompt_about(subject: &str, parts: &[Part], dialect: Dialect, boundary: &str) -> String {
-    if let [part] = parts
-        && part.position.is_none()
-        && part.earlier.is_empty()
-    {
-        return Shown::markdown(&part.body, dialect).trimmed().beginning(BODY_CHARS, &part.url).with_notes();
+    write(subject, parts, &Around::default(), &mut Form::new(dialect, boundary, None))
+}
+
+fn write(subject: &str, parts: &[Part], around: &Around, form: &mut Form<'_>) -> String {
+    let reserved = if around.is_empty() { 0 } else { AROUND_CHARS };
+    let mut text = match parts {
+        [part] if part.position.is_none() && part.earlier.is_empty() => {
+            let body = Shown::markdown(&part.body, form.dialect).trimmed();
+            let mut text = body.beginning(BODY_CHARS - reserved, &part.url).with_notes();
+            let files = files_of(part, form);
+            if !files.is_empty() {
+                text.push_str(&format!("\n\n{}", files.trim_end()));
+            }
+            text
+        }
+        parts => write_all(subject, parts, MAX_PROMPT_CHARS - reserved, form),
+    };
+    if !around.is_empty() {
+        let left = (MAX_PROMPT_CHARS - SPARE_CHARS).saturating_sub(text.chars().count());
+        text.truncate(text.trim_end().len());
+        text.push_str(&around.text(subject, left, form));
     }
+    text
+}
+
+/// Returns the sentences about the files of a comment.
+pub(super) fn files_of(part: &Part, form: &mut Form<'_>) -> String {
+    form.files.add(&part.body, form.dialect, (part.kind, &part.id), false)
+}
+
+/// Returns the prompt for several comments, or for one with a position or a thread, with about `most` characters.
+fn write_all(subject: &str, parts: &[Part], most: usize, form: &mut Form<'_>) -> String {
+    let boundary = form.boundary;
     let names = authors(parts);
     let count = parts.len();
     let noun = if count == 1 { "comment" } else { "comments" };
     let verb = if origin(parts) == Origin::Review { "reviewed" } else { "commented on" };
     let mut text = format!("{names} {verb} {subject} ({count} {noun}). Work on each comment. {}\n", ask(count));
-    let mut sections: Vec<[String; 2]> = (0..count).map(|place| section(parts, place, dialect, boundary)).collect();
+    let mut sections: Vec<[String; 2]> = (0..count).map(|place| section(parts, place, form)).collect();
     let length = |sections: &[[String; 2]]| sections.iter().flatten().map(|part| part.chars().count()).sum::<usize>();
     // The patches of suggestions get a part of what is left, and the earlier comments of threads the rest.
-    let mut patches = (MAX_PROMPT_CHARS.saturating_sub(length(&sections)) / 2).min(PATCHES_CHARS);
+    let mut patches = (most.saturating_sub(length(&sections)) / 2).min(PATCHES_CHARS);
     for (part, [_, after]) in parts.iter().zip(&mut sections) {
         after.push_str(&suggested(part, &mut patches, boundary));
     }
     let used: usize = text.chars().count() + length(&sections);
-    let mut left = MAX_PROMPT_CHARS.saturating_sub(used);
+    let mut left = most.saturating_sub(used);
     let mut others = parts.iter().filter(|part| !part.earlier.is_empty()).count();
     for (part, [before, after]) in parts.iter().zip(&sections) {
         text.push_str(before);
         if !part.earlier.is_empty() {
-            let earlier = part.earlier.text(left / others.max(1), &part.url, dialect, boundary);
+            let earlier = part.earlier.text(left / others.max(1), &part.url, form);
             left = left.saturating_sub(earlier.chars().count());
             others -= 1;
             text.push_str(&earlier);
@@ -232,8 +273,8 @@ pub fn prompt_about(subject: &str, parts: &[Part], dialect: Dialect, boundary: &
 }
 
 /// Returns the text about a comment that is before the earlier comments of its thread, and the text after them.
-fn section(parts: &[Part], place: usize, dialect: Dialect, boundary: &str) -> [String; 2] {
-    let part = &parts[place];
+fn section(parts: &[Part], place: usize, form: &mut Form<'_>) -> [String; 2] {
+    let (part, dialect, boundary) = (&parts[place], form.dialect, form.boundary);
     let hunk_chars = HUNK_CHARS.min(HUNKS_CHARS / parts.len().max(1));
     let is_long = parts.iter().map(|part| part.body.chars().count()).sum::<usize>() > BODIES_CHARS;
     let body_chars = if is_long { BODIES_CHARS / parts.len().max(1) } else { BODIES_CHARS };
@@ -248,47 +289,11 @@ fn section(parts: &[Part], place: usize, dialect: Dialect, boundary: &str) -> [S
     let body = Shown::markdown(&part.body, dialect).trimmed().beginning(body_chars, &part.url);
     let mut after = body.with_notes();
     after.push('\n');
-    [before, after]
-}
-
-/// Returns the prompt for an issue that becomes a job. `is_request` is true if all who have written or edited its text
-/// may push; otherwise the person who labeled or assigned it vouches for the goal, and its text is quoted. `dialect` is
-/// that of the code host.
-#[must_use]
-pub fn issue_prompt(issue: &HostIssue, is_request: bool, dialect: Dialect, boundary: &str) -> String {
-    issue_text(issue, is_request, dialect, boundary, BODY_CHARS)
-}
-
-fn issue_text(issue: &HostIssue, is_request: bool, dialect: Dialect, boundary: &str, chars: usize) -> String {
-    let (title, body) = (Shown::plain(&issue.title), Shown::markdown(&issue.body, dialect));
-    let mut text = body.trimmed();
-    text.text = format!("{}\n\n{}", title.text.trim(), text.text);
-    text.notes.extend(title.notes);
-    let text = text.beginning(chars, &issue.url);
-    if is_request {
-        return format!("{}\n\n(Issue #{}: {})", text.with_notes(), issue.number, issue.url);
+    let files = files_of(part, form);
+    if !files.is_empty() {
+        after.push_str(&format!("\n{files}"));
     }
-    let what = "the issue, which people without write access may have written or edited";
-    format!("Solve issue #{} ({}).\n\n{}", issue.number, issue.url, quoted_text(what, text, boundary))
-}
-
-/// Returns the prompt for a comment that makes a job of an issue. `is_request` is true if all who have written or
-/// edited the text of the issue may push; otherwise it is quoted. `dialect` is that of the code host.
-#[must_use]
-pub fn issue_comment_prompt(
-    issue: &HostIssue,
-    comment: &Part,
-    is_request: bool,
-    dialect: Dialect,
-    boundary: &str,
-) -> String {
-    let request = Shown::markdown(&comment.body, dialect).trimmed().beginning(ISSUE_CHARS, &comment.url);
-    format!(
-        "{}\n\n{} commented on the issue:\n\n{}",
-        issue_text(issue, is_request, dialect, boundary, ISSUE_CHARS).trim_end(),
-        comment.author.name,
-        request.with_notes()
-    )
+    [before, after]
 }
 
 /// Quotes text that is data and no instruction, and that no code host reads as Markdown.
@@ -310,12 +315,34 @@ pub(super) fn quoted_text(what: &str, text: Shown, boundary: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hook::HostIssue;
     use crate::inbox::earlier::{Doubt, EarlierComment};
+    use crate::inbox::issue;
     use crate::ports::HostUser;
     use crate::position::LineRange;
     use crate::pull::DiffSide;
 
     const GITHUB: Dialect = Dialect::Github;
+
+    fn prompt(number: u64, parts: &[Part], dialect: Dialect, boundary: &str) -> String {
+        let form = Form::new(dialect, boundary, None);
+        super::prompt(CommentPlace::Pull(number), parts, &Around::default(), form).text
+    }
+
+    fn issue_prompt(issue: &HostIssue, is_request: bool, dialect: Dialect, boundary: &str) -> String {
+        issue::issue_prompt(issue, is_request, &Around::default(), Form::new(dialect, boundary, None)).text
+    }
+
+    fn issue_comment_prompt(
+        issue: &HostIssue,
+        comment: &Part,
+        is_request: bool,
+        dialect: Dialect,
+        boundary: &str,
+    ) -> String {
+        let form = Form::new(dialect, boundary, None);
+        issue::issue_comment_prompt(issue, comment, is_request, &Around::default(), form).text
+    }
 
     fn part(id: &str, body: &str, place: Option<(&str, u64)>) -> Part {
         Part {
@@ -412,6 +439,9 @@ mod tests {
     fn a_reply_brings_its_thread_and_a_suggestion_its_patch() {
         let position = Position::lines("src/a.rs".to_owned(), LineRange { start: 1, end: 2 }, DiffSide::New);
         let bob = |body: &str, is_trusted: bool| EarlierComment {
+            kind: CommentKind::Line,
+            id: String::new(),
+            noun: None,
             author: if is_trusted { "bob" } else { "mallory" }.to_owned(),
             body: body.to_owned(),
             url: "https://h.example/0".to_owned(),
@@ -474,6 +504,9 @@ The suggestion replaces lines 1–2. The block b contains it as a patch for `git
     #[test]
     fn a_reply_in_the_conversation_brings_its_thread() {
         let comments = vec![EarlierComment {
+            kind: CommentKind::Line,
+            id: String::new(),
+            noun: None,
             author: "bob".to_owned(),
             body: "Use a lock.".to_owned(),
             url: String::new(),
@@ -492,6 +525,9 @@ The suggestion replaces lines 1–2. The block b contains it as a patch for `git
         let suggestion = format!("```suggestion\n{}```", format!("{line}\n").repeat(60));
         let hunk = format!("@@ -0,0 +1,50 @@\n{}", format!("+{line}\n").repeat(50));
         let comment = || EarlierComment {
+            kind: CommentKind::Line,
+            id: String::new(),
+            noun: None,
             author: "bob".to_owned(),
             body: "y".repeat(7_000),
             url: "https://h.example/0".to_owned(),

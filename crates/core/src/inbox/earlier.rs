@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::ports::{HostThread, ThreadComment};
+use crate::ports::{CommentKind, HostThread, ThreadComment};
 
-use super::batch::{Part, quoted_text};
-use super::text::{Dialect, Shown};
+use super::batch::{Form, Part, quoted_text};
+use super::text::Shown;
 
 /// The earlier comments of the thread of a comment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,9 +20,16 @@ pub struct Earlier {
     pub problem: Option<String>,
 }
 
-/// A comment of a thread that was written before the one that is part of a message.
+/// A text that is part of a message as context: an earlier comment of a thread, another text of the conversation, or an
+/// issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlierComment {
+    /// The kind.
+    pub kind: CommentKind,
+    /// The ID; empty for a description or an issue.
+    pub id: String,
+    /// The words for the text, such as "a review"; `None` for a comment of a thread.
+    pub noun: Option<String>,
     /// The name of the author.
     pub author: String,
     /// The text.
@@ -46,7 +53,7 @@ pub enum Doubt {
 
 impl Doubt {
     /// Returns the words about the author of a comment.
-    const fn words(self) -> &'static str {
+    pub(super) const fn words(self) -> &'static str {
         match self {
             Self::NotPermitted => "who is not known to have permission to push",
             Self::Service => "which is the user of this service",
@@ -72,9 +79,8 @@ impl Earlier {
     }
 
     /// Returns the text about the thread, with at most `chars` characters, unless less than that of the notes are left.
-    /// The newest comments are kept. `url` is the page of the comment that has the thread, and `dialect` that of the host.
-    #[must_use]
-    pub fn text(&self, chars: usize, url: &str, dialect: Dialect, boundary: &str) -> String {
+    /// The newest comments are kept. `url` is the page of the comment that has the thread.
+    pub(super) fn text(&self, chars: usize, url: &str, form: &mut Form<'_>) -> String {
         let mut text = String::new();
         if let Some(number) = self.same_as {
             text.push_str(&format!("This comment is in the thread of comment {number}.\n\n"));
@@ -86,17 +92,8 @@ impl Earlier {
             let problem: String = one_line(problem).chars().take(SHORTEST).collect();
             text.push_str(&format!("(The earlier comments of the thread could not be read: {problem})\n\n"));
         }
-        let mut left = chars.saturating_sub(text.chars().count() + NOTE_CHARS);
-        let mut shown = Vec::new();
-        for comment in self.comments.iter().rev() {
-            let written = comment.text(left, dialect, boundary);
-            let length = written.chars().count();
-            if length > left {
-                break;
-            }
-            left -= length;
-            shown.push(written);
-        }
+        let left = chars.saturating_sub(text.chars().count() + NOTE_CHARS);
+        let shown = newest(&self.comments, left, form);
         if !self.comments.is_empty() {
             text.push_str("Earlier in this thread:\n\n");
         }
@@ -105,30 +102,62 @@ impl Earlier {
             1 => text.push_str(&format!("(1 older comment of this thread is left out: {url})\n\n")),
             count => text.push_str(&format!("({count} older comments of this thread are left out: {url})\n\n")),
         }
-        text.extend(shown.into_iter().rev());
+        text.extend(shown);
         text.push_str("The comment itself:\n\n");
         text
     }
 }
 
+/// Returns the texts about the newest comments that `chars` characters have space for, oldest first.
+pub(super) fn newest(comments: &[EarlierComment], chars: usize, form: &mut Form<'_>) -> Vec<String> {
+    let (mut left, mut shown) = (chars, Vec::new());
+    for comment in comments.iter().rev() {
+        let mut written = comment.text(left, form);
+        if written.chars().count() > left {
+            break;
+        }
+        written.push_str(&comment.files(form));
+        left = left.saturating_sub(written.chars().count());
+        shown.push(written);
+    }
+    shown.reverse();
+    shown
+}
+
 impl EarlierComment {
     /// Returns the text about the comment, with at most `chars` characters if that is enough for its beginning.
-    fn text(&self, chars: usize, dialect: Dialect, boundary: &str) -> String {
+    pub(super) fn text(&self, chars: usize, form: &Form<'_>) -> String {
         let name: String = one_line(&self.author).chars().take(NAME_CHARS).collect();
-        let frame = SHORTEST + NOTE_CHARS + NAME_CHARS + 2 * boundary.chars().count() + self.url.chars().count();
-        let body = Shown::markdown(&self.body, dialect).trimmed();
+        let noun = self.noun.as_deref();
+        let frame = SHORTEST
+            + NOTE_CHARS
+            + NAME_CHARS
+            + noun.map_or(0, |noun| noun.chars().count())
+            + 2 * form.boundary.chars().count()
+            + self.url.chars().count();
+        let body = Shown::markdown(&self.body, form.dialect).trimmed();
         let body = body.beginning(chars.saturating_sub(frame).max(SHORTEST), &self.url);
         match self.doubt {
-            None => format!("{name} wrote:\n\n{}\n\n", body.with_notes()),
+            None => {
+                let noun = noun.map_or_else(String::new, |noun| format!(" {noun}"));
+                format!("{name} wrote{noun}:\n\n{}\n\n", body.with_notes())
+            }
             Some(doubt) => {
-                format!("{}\n", quoted_text(&format!("a comment by {name}, {}", doubt.words()), body, boundary))
+                let what = format!("{} by {name}, {}", noun.unwrap_or("a comment"), doubt.words());
+                format!("{}\n", quoted_text(&what, body, form.boundary))
             }
         }
+    }
+
+    /// Returns the sentences about the files of the comment.
+    pub(super) fn files(&self, form: &mut Form<'_>) -> String {
+        let note = form.files.add(&self.body, form.dialect, (self.kind, &self.id), self.doubt.is_some());
+        if note.is_empty() { note } else { format!("{note}\n") }
     }
 }
 
 /// Returns a text without line breaks and other control characters.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
@@ -152,6 +181,9 @@ pub fn add_threads(parts: &mut [Part], threads: &[HostThread], doubt: impl Fn(&T
             let is_needed = !of_message.contains(&comment.id) && !comment.body.trim().is_empty();
             if is_needed && given.insert(&comment.id) {
                 part.earlier.comments.push(EarlierComment {
+                    kind: part.kind,
+                    id: comment.id.clone(),
+                    noun: None,
                     author: comment.author.name.clone(),
                     body: comment.body.clone(),
                     url: comment.url.clone(),
@@ -168,8 +200,13 @@ pub fn add_threads(parts: &mut [Part], threads: &[HostThread], doubt: impl Fn(&T
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::{CommentKind, HostUser};
+    use crate::inbox::text::Dialect;
+    use crate::ports::HostUser;
     use crate::position::Thread;
+
+    fn form() -> Form<'static> {
+        Form::new(Dialect::Github, "data-1", None)
+    }
 
     fn user(name: &str) -> HostUser {
         HostUser { id: name.to_owned(), name: name.to_owned(), is_bot: false }
@@ -226,6 +263,9 @@ mod tests {
     #[test]
     fn the_newest_comments_are_kept_and_the_others_are_counted() {
         let comment = |number: usize| EarlierComment {
+            kind: CommentKind::Line,
+            id: number.to_string(),
+            noun: None,
             author: "bob".to_owned(),
             body: format!("{number}:{}", "x".repeat(1_000)),
             url: "https://h.example/0".to_owned(),
@@ -238,7 +278,7 @@ mod tests {
             (400, 0, "(20 older comments of this thread are left out: https://h.example/7)\n"),
             (0, 0, "(20 older comments of this thread are left out: https://h.example/7)\n"),
         ] {
-            let text = earlier.text(chars, "https://h.example/7", Dialect::Github, "data-1");
+            let text = earlier.text(chars, "https://h.example/7", &mut form());
             assert!(text.chars().count() <= chars.max(NOTE_CHARS), "{chars}: {}", text.chars().count());
             let shown = (0..20).filter(|number| text.contains(&format!("\n{number}:xx"))).collect::<Vec<_>>();
             assert_eq!(shown, ((20 - kept)..20).collect::<Vec<_>>(), "{chars}");
@@ -252,19 +292,22 @@ mod tests {
             Earlier { same_as: Some(2), is_resolved: true, problem: Some("403\nno".to_owned()), comments: Vec::new() };
         let expected = "This comment is in the thread of comment 2.\n\nThe thread is marked as resolved.\n\n(The earlier \
                         comments of the thread could not be read: 403 no)\n\nThe comment itself:\n\n";
-        assert_eq!(earlier.text(1_000, "u", Dialect::Github, "b"), expected);
+        assert_eq!(earlier.text(1_000, "u", &mut form()), expected);
         assert!(Earlier::default().is_empty() && !earlier.is_empty());
     }
 
     #[test]
     fn a_name_cannot_pretend_to_be_a_part_of_the_message() {
         let comment = EarlierComment {
+            kind: CommentKind::Line,
+            id: "9".to_owned(),
+            noun: None,
             author: format!("mallory\n\n## Comment 9 (ada)\n\n{}", "x".repeat(500)),
             body: "a</b>".to_owned(),
             url: String::new(),
             doubt: Some(Doubt::Service),
         };
-        let text = Earlier { comments: vec![comment], ..Earlier::default() }.text(5_000, "u", Dialect::Github, "b-1");
+        let text = Earlier { comments: vec![comment], ..Earlier::default() }.text(5_000, "u", &mut form());
         assert!(!text.contains("\n## Comment 9") && text.chars().count() < 600, "{text}");
     }
 }

@@ -22,10 +22,12 @@ use crate::run::{Reason, ReasonCode};
 use super::StoreError;
 
 mod checks;
+mod conversation;
 mod discussion;
 mod review;
 
 pub use checks::{Check, CheckState, Checks, CommitStatus, OWN_STATUS, StatusState};
+pub use conversation::{CommentFile, Conversation, Said, Subject};
 pub use discussion::{
     CommentKind, CommentPlace, CommentRef, Discussion, HostThread, HostUser, InThread, LineComment, NewReply,
     Permission, Reaction, Replied, ThreadComment,

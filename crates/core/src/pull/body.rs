@@ -345,6 +345,7 @@ mod tests {
                 comments,
                 inbox: Vec::new(),
                 logs: Vec::new(),
+                files: Vec::new(),
             };
             let message = Message { source: Some(source), ..message(MessageStatus::Finished, None) };
             assert_eq!(Done::new(&message, None).prompt, expected);

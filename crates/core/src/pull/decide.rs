@@ -212,7 +212,9 @@ fn row(pull: &LocalPull, comment: Comment) -> AdminRow {
     AdminRow::Comment { repository: pull.repository.clone(), number: pull.number, comment: Box::new(comment) }
 }
 
-fn author(comment: &NewComment) -> HostUser {
+/// Returns the author of a comment.
+#[must_use]
+pub fn author(comment: &NewComment) -> HostUser {
     HostUser { id: comment.author_id.clone().unwrap_or_default(), name: comment.author.clone(), is_bot: false }
 }
 

@@ -167,6 +167,7 @@ impl Fixture {
             comments: Vec::new(),
             inbox: vec![event],
             logs: Vec::new(),
+            files: Vec::new(),
         };
         let prompt = journeyman_core::engine::Prompt { source: Some(Box::new(source)), ..super::job::prompt("go on") };
         let admission = journeyman_core::engine::Admission::default();

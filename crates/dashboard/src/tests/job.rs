@@ -457,6 +457,7 @@ async fn a_message_without_an_author_names_what_sent_it() {
             comments: Vec::new(),
             inbox: Vec::new(),
             logs: Vec::new(),
+            files: Vec::new(),
         };
         let prompt = Prompt { origin, author: None, source: Some(Box::new(source)), ..prompt("Repair the checks") };
         let new = NewJob::new(prompt);

@@ -38,7 +38,7 @@ impl Changed for Entry {
 }
 
 #[derive(Debug, Deserialize)]
-struct Comment {
+pub(super) struct Comment {
     id: Id,
     #[serde(default, deserialize_with = "or_default")]
     content: Content,
@@ -47,7 +47,7 @@ struct Comment {
     #[serde(default, deserialize_with = "or_default")]
     created_on: String,
     #[serde(default, deserialize_with = "or_default")]
-    updated_on: String,
+    pub(super) updated_on: String,
     #[serde(default)]
     inline: Option<Inline>,
     #[serde(default)]
@@ -55,10 +55,10 @@ struct Comment {
     #[serde(default)]
     resolution: Value,
     #[serde(default, deserialize_with = "or_default")]
-    deleted: bool,
+    pub(super) deleted: bool,
     /// `true` for a draft.
     #[serde(default, deserialize_with = "or_default")]
-    pending: bool,
+    pub(super) pending: bool,
     #[serde(default, deserialize_with = "or_default")]
     links: Links,
 }
@@ -136,8 +136,12 @@ impl Comment {
             true => CommentAction::Created,
             false => CommentAction::Edited,
         };
+        HookContent::Comment { number, action, comment: self.into_comment() }
+    }
+
+    pub(super) fn into_comment(self) -> HostComment {
         let kind = if self.inline.is_some() { CommentKind::Line } else { CommentKind::Pull };
-        let comment = HostComment {
+        HostComment {
             kind,
             position: self.inline.and_then(Inline::position),
             thread: Some(thread(&self.id.0, self.parent.as_ref(), &self.resolution)),
@@ -148,7 +152,6 @@ impl Comment {
             body: if self.deleted { String::new() } else { shown(&self.content.raw) },
             hunk: None,
             review: None,
-        };
-        HookContent::Comment { number, action, comment }
+        }
     }
 }

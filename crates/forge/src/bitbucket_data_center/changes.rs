@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment};
 use journeyman_core::poll::{PollQuery, Polled, WatchedPull};
-use journeyman_core::ports::{CommentKind, ForgeError, HostRepository};
+use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, Said};
 use journeyman_core::position::Thread;
 use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
@@ -42,17 +42,17 @@ impl Entry {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Activity {
+pub(super) struct Activity {
     #[serde(default)]
-    comment: Option<Comment>,
+    pub(super) comment: Option<Comment>,
     /// The place of a comment on a line, and of the replies to it.
     #[serde(default)]
-    comment_anchor: Option<Anchor>,
+    pub(super) comment_anchor: Option<Anchor>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Comment {
+pub(super) struct Comment {
     id: Id,
     #[serde(default)]
     version: u64,
@@ -74,7 +74,7 @@ struct Comment {
 }
 
 /// A comment with its thread.
-struct Threaded {
+pub(super) struct Threaded {
     comment: Comment,
     thread: Thread,
 }
@@ -163,7 +163,7 @@ async fn comments(
 
 impl Comment {
     /// Returns the comment, which is the first of its thread, and all replies.
-    fn into_thread(self) -> Vec<Threaded> {
+    pub(super) fn into_thread(self) -> Vec<Threaded> {
         let (mut found, is_resolved) = (Vec::new(), self.thread_resolved);
         let thread = Thread { is_resolved, ..Thread::begun_by(&self.id.0) };
         self.collect(thread, &mut found);
@@ -189,7 +189,11 @@ impl Comment {
 
     fn into_content(self, number: u64, page: &str, anchor: &Anchor, thread: Thread) -> HookContent {
         let action = if self.version == 0 { CommentAction::Created } else { CommentAction::Edited };
-        let comment = HostComment {
+        HookContent::Comment { number, action, comment: self.into_comment(page, anchor, thread) }
+    }
+
+    fn into_comment(self, page: &str, anchor: &Anchor, thread: Thread) -> HostComment {
+        HostComment {
             // As in webhooks, which do not say which comments are on lines.
             kind: CommentKind::Pull,
             version: self.version.to_string(),
@@ -201,7 +205,17 @@ impl Comment {
             hunk: None,
             thread: Some(thread),
             review: None,
-        };
-        HookContent::Comment { number, action, comment }
+        }
+    }
+}
+
+impl Threaded {
+    /// Converts the comment as part of a conversation; `None` for a draft.
+    pub(super) fn into_said(self, page: &str, anchor: &Anchor) -> Option<Said> {
+        let Self { comment, thread } = self;
+        let at = comment.updated_at();
+        let at = (at > Timestamp::default()).then_some(at);
+        let is_public = comment.state != "PENDING";
+        is_public.then(|| Said { comment: comment.into_comment(page, anchor, thread), at, is_edited: false })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue};
 use journeyman_core::poll::{PollQuery, Polled, WatchedPull};
-use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, HostUser};
+use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, HostUser, Said};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -53,7 +53,7 @@ impl Changed for Entry {
 }
 
 #[derive(Debug, Deserialize)]
-struct Comment {
+pub(super) struct Comment {
     id: Id,
     #[serde(default, deserialize_with = "or_default")]
     html_url: String,
@@ -162,13 +162,24 @@ impl Entry {
 }
 
 impl Comment {
+    /// Converts the comment as part of a conversation.
+    pub(super) fn into_said(self, kind: CommentKind) -> Said {
+        let (at, is_edited) = (self.updated_at.parse().ok(), self.created_at != self.updated_at);
+        Said { comment: self.into_comment(kind), at, is_edited }
+    }
+
     fn into_content(self) -> Option<HookContent> {
         let is_pull = !self.pull_request_url.is_empty();
         let page = if is_pull { &self.pull_request_url } else { &self.issue_url };
         let number = page.rsplit('/').next()?.parse().ok()?;
         let action = if self.created_at == self.updated_at { CommentAction::Created } else { CommentAction::Edited };
-        let comment = HostComment {
-            kind: if is_pull { CommentKind::Pull } else { CommentKind::Issue },
+        let kind = if is_pull { CommentKind::Pull } else { CommentKind::Issue };
+        Some(HookContent::Comment { number, action, comment: self.into_comment(kind) })
+    }
+
+    fn into_comment(self, kind: CommentKind) -> HostComment {
+        HostComment {
+            kind,
             id: self.id.0,
             version: self.updated_at,
             url: self.html_url,
@@ -178,7 +189,6 @@ impl Comment {
             hunk: None,
             thread: None,
             review: None,
-        };
-        Some(HookContent::Comment { number, action, comment })
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use journeyman_core::hook::HostReview;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{Check, CheckState, HostThread, HostUser, LineComment, ThreadComment};
+use journeyman_core::ports::{Check, CheckState, HostThread, HostUser, LineComment, Said, ThreadComment};
 use journeyman_core::position::{Position, Thread};
 use journeyman_core::pull::{DiffSide, HostPull, PullState};
 use journeyman_core::time::Timestamp;
@@ -254,6 +254,9 @@ pub(super) struct Review {
     body: String,
     #[serde(default, deserialize_with = "or_default")]
     dismissed: bool,
+    /// The number of comments on lines.
+    #[serde(default)]
+    comments_count: Option<u64>,
     /// The time at which the reviewer began to write.
     #[serde(default, deserialize_with = "or_default")]
     submitted_at: String,
@@ -270,6 +273,11 @@ impl Review {
     /// Returns the ID.
     pub(super) fn id(&self) -> &str {
         &self.id.0
+    }
+
+    /// Returns whether there may be comments on lines.
+    pub(super) fn has_comments(&self) -> bool {
+        self.comments_count != Some(0)
     }
 
     /// Returns the ID of the comment that has the text; it is in the address of the review.
@@ -383,6 +391,12 @@ impl ReviewComment {
             }
         }
         found
+    }
+
+    /// Converts the comment, which is in a thread and belongs to a review, as part of a conversation.
+    pub(super) fn into_said(self, thread: Thread, review: &str) -> Said {
+        let (at, author) = (self.updated_at.parse().ok(), self.user.clone().into());
+        Said::of_line(self.into_line(thread), author, Some(review.to_owned()), at)
     }
 
     /// Converts the comment, which is in a thread.

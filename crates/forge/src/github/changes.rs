@@ -2,7 +2,7 @@
 
 use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue};
 use journeyman_core::poll::{PollQuery, Polled, WatchedPull};
-use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, HostUser};
+use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, HostUser, Said};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ impl Changed for Entry {
 }
 
 #[derive(Debug, Deserialize)]
-struct Comment {
+pub(super) struct Comment {
     id: Id,
     html_url: String,
     /// Ends with the number.
@@ -181,11 +181,23 @@ impl Entry {
 }
 
 impl Comment {
+    /// Converts the comment as part of a conversation.
+    pub(super) fn into_said(self, is_pull: bool) -> Said {
+        let at = self.updated_at.parse().ok();
+        let kind = if is_pull { CommentKind::Pull } else { CommentKind::Issue };
+        Said { comment: self.into_comment(kind), at, is_edited: false }
+    }
+
     fn into_content(self) -> Option<HookContent> {
         let number = self.issue_url.rsplit('/').next()?.parse().ok()?;
         let action = if self.created_at == self.updated_at { CommentAction::Created } else { CommentAction::Edited };
-        let comment = HostComment {
-            kind: if self.html_url.contains("/pull/") { CommentKind::Pull } else { CommentKind::Issue },
+        let kind = if self.html_url.contains("/pull/") { CommentKind::Pull } else { CommentKind::Issue };
+        Some(HookContent::Comment { number, action, comment: self.into_comment(kind) })
+    }
+
+    fn into_comment(self, kind: CommentKind) -> HostComment {
+        HostComment {
+            kind,
             id: self.id.0,
             version: self.updated_at,
             url: self.html_url,
@@ -195,7 +207,6 @@ impl Comment {
             hunk: None,
             thread: None,
             review: None,
-        };
-        Some(HookContent::Comment { number, action, comment })
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::hook::HostReview;
-use journeyman_core::ports::{Check, CheckState, LineComment, ThreadComment};
+use journeyman_core::ports::{Check, CheckState, LineComment, Said, ThreadComment};
 use journeyman_core::pull::{HostPull, PullState};
 use serde::Deserialize;
 use serde_json::Value;
@@ -134,6 +134,13 @@ impl ReviewComment {
             hunk: self.diff_hunk,
             is_edited: false,
         })
+    }
+
+    /// Converts the comment as part of a conversation; `None` if it is on no file.
+    pub(super) fn into_said(self) -> Option<Said> {
+        let review = Some(self.pull_request_review_id.0.clone()).filter(|id| !id.is_empty());
+        let (at, author) = (self.updated_at.parse().ok(), self.user.clone().into());
+        Some(Said::of_line(self.into_line()?, author, review, at))
     }
 
     /// Returns the comment with the ID of the first comment of its thread.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
-use journeyman_core::ports::{CommentKind, ForgeError, HostRepository};
+use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, Said};
 use journeyman_core::pull::PullState;
+use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -74,7 +75,7 @@ pub(super) struct Issue {
 }
 
 #[derive(Debug, Deserialize)]
-struct Note {
+pub(super) struct Note {
     id: Id,
     /// `DiffNote` for a comment on a line.
     #[serde(default, rename = "type", deserialize_with = "or_default")]
@@ -155,13 +156,13 @@ pub(super) async fn poll(
 }
 
 /// What notes are on: a merge request or an issue.
-struct About {
-    number: u64,
+pub(super) struct About {
+    pub(super) number: u64,
     /// The page.
-    url: String,
-    is_issue: bool,
+    pub(super) url: String,
+    pub(super) is_issue: bool,
     /// The newest commit of a merge request.
-    head: Option<Sha>,
+    pub(super) head: Option<Sha>,
 }
 
 /// Returns the new and edited comments on a merge request or an issue.
@@ -170,23 +171,43 @@ async fn notes(feed: &Feed<'_>, path: &str, about: &About) -> Result<Vec<HookEve
     let is_older = |page: &[Note]| page.iter().any(|note| !is_since(&note.updated_at, feed.since));
     let (mut found, _) = feed.list::<Note>(list, is_older).await?;
     // The answer to an internal note would be public.
-    found.retain(|note| !note.system && !note.internal && !note.confidential && is_since(&note.updated_at, feed.since));
+    found.retain(|note| note.is_public() && is_since(&note.updated_at, feed.since));
     found.reverse();
     Ok(found.into_iter().map(|note| feed.event(None, note.into_content(about))).collect())
 }
 
 impl Note {
+    /// Returns whether a person wrote the note for all who see what it is on.
+    pub(super) const fn is_public(&self) -> bool {
+        !self.system && !self.internal && !self.confidential
+    }
+
+    /// Returns whether the note was changed at a time or later.
+    pub(super) fn is_since(&self, since: Option<Timestamp>) -> bool {
+        since.is_none_or(|since| is_since(&self.updated_at, since))
+    }
+
+    /// Converts the note as part of a conversation.
+    pub(super) fn into_said(self, about: &About) -> Said {
+        let at = self.updated_at.parse().ok();
+        Said { comment: self.into_comment(about), at, is_edited: false }
+    }
+
     fn into_content(self, about: &About) -> HookContent {
         let (created, updated) = (version(&self.created_at), version(&self.updated_at));
         let action = if created == updated { CommentAction::Created } else { CommentAction::Edited };
+        HookContent::Comment { number: about.number, action, comment: self.into_comment(about) }
+    }
+
+    fn into_comment(self, about: &About) -> HostComment {
         let is_line = self.kind == "DiffNote" && !about.is_issue;
-        let comment = HostComment {
+        HostComment {
             kind: match (about.is_issue, is_line) {
                 (true, _) => CommentKind::Issue,
                 (false, true) => CommentKind::Line,
                 (false, false) => CommentKind::Pull,
             },
-            version: updated,
+            version: version(&self.updated_at),
             url: format!("{}#note_{}", about.url, self.id.0),
             position: self.position.position(about.head.as_ref()).filter(|_| is_line),
             // The list does not tell the discussion.
@@ -196,8 +217,7 @@ impl Note {
             body: self.body,
             hunk: None,
             review: None,
-        };
-        HookContent::Comment { number: about.number, action, comment }
+        }
     }
 }
 

@@ -1,14 +1,17 @@
 //! Comments on pull requests of the built-in host.
 
 use async_trait::async_trait;
-use journeyman_core::hook::HostReview;
+use journeyman_core::hook::{HostComment, HostReview};
+use journeyman_core::inbox::route::MARKER;
 use journeyman_core::key::Scope;
 use journeyman_core::ports::{
-    CommentPlace, CommentRef, Discussion, ForgeError, HostUser, LineComment, Permission, Reaction,
+    CommentKind, CommentPlace, CommentRef, Conversation, Discussion, ForgeError, HostUser, LineComment, Permission,
+    Reaction, Said, Subject,
 };
 use journeyman_core::pull::comment::{self, SERVICE};
-use journeyman_core::pull::decide::{comment_url, review_of};
+use journeyman_core::pull::decide::{author as comment_author, comment_url, review_of};
 use journeyman_core::pull::{Comment, NewComment};
+use journeyman_core::time::Timestamp;
 use journeyman_core::user::Role;
 
 use super::{LocalRepository, store};
@@ -78,6 +81,43 @@ impl Discussion for LocalRepository {
         let comments = self.comments(pull).await?;
         let reviews = comments.iter().filter(|one| one.comment.review == Some(one.place));
         Ok(reviews.map(|one| review_of(one, comment::id(&self.name, pull, one.place), &page)).collect())
+    }
+
+    /// Returns the comments and reviews. The pages do not tell who has opened a pull request.
+    async fn conversation(&self, place: CommentPlace, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
+        let CommentPlace::Pull(pull) = place else { return Ok(Conversation::default()) };
+        let page = self.host.url(&self.project, pull);
+        let found = self.host.pulls.pull(self.name.clone(), pull).await.map_err(|error| store(&error))?;
+        let by_people = found.filter(|found| !found.body.contains(MARKER));
+        let author = HostUser { id: String::new(), name: "a user of this service".to_owned(), is_bot: false };
+        let subject =
+            by_people.map(|found| Subject { title: found.title, body: found.body, url: page.clone(), author });
+        let mut said = Vec::new();
+        for one in self.comments(pull).await? {
+            let (at, author) = (Some(one.comment.at), comment_author(&one.comment));
+            let id = comment::id(&self.name, pull, one.place);
+            let review = one.comment.review.map(|review| comment::id(&self.name, pull, review));
+            if one.comment.review == Some(one.place) {
+                said.push(Said::of_review(review_of(&one, id, &page), at));
+            } else if one.comment.line.is_some() {
+                said.extend(self.line_comment(pull, one).map(|line| Said::of_line(line, author, review, at)));
+            } else {
+                let comment = HostComment {
+                    kind: CommentKind::Pull,
+                    id,
+                    version: one.comment.at.as_micros().to_string(),
+                    url: comment_url(&page, one.place),
+                    author,
+                    body: one.comment.body,
+                    position: None,
+                    hunk: None,
+                    thread: None,
+                    review: None,
+                };
+                said.push(Said { comment, at, is_edited: false });
+            }
+        }
+        Ok(Conversation::new(subject, said, false, since))
     }
 
     /// Returns the permission that the role of a user of the dashboard gives now.

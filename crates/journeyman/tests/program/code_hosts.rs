@@ -2,6 +2,7 @@
 
 mod bases;
 mod checks;
+mod conversations;
 mod crowd;
 mod hooks;
 mod mentions;

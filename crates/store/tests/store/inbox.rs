@@ -117,6 +117,7 @@ fn from(numbers: &[u64]) -> Prompt {
         comments: Vec::new(),
         inbox: numbers.to_vec(),
         logs: Vec::new(),
+        files: Vec::new(),
     };
     Prompt { origin: Origin::Comment, source: Some(Box::new(source)), ..prompt("Please.") }
 }

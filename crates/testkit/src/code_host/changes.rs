@@ -70,6 +70,11 @@ impl Times {
     fn of(&self, key: &str) -> (i64, i64) {
         self.known.get(key).map_or((START, START), |known| (known.created, known.updated))
     }
+
+    /// Returns the time of the last change of a comment, as hosts write it.
+    pub(super) fn updated(&self, comment: u64) -> String {
+        written(self.of(&format!("comment/{comment}")).1)
+    }
 }
 
 /// Returns the comments of a conversation as text.

@@ -285,12 +285,16 @@ fn repository(state: &mut State, call: &Call, user: &User, token: &Token, path: 
         let at = call.parameter("page").and_then(|text| text.parse().ok()).unwrap_or(1_usize);
         let chosen: Vec<Value> = items.iter().skip((at - 1) * per).take(per).cloned().collect();
         let reply = Reply::json(200, &Value::Array(chosen));
-        if items.len() <= at * per {
-            return reply;
-        }
         let base = call.target.split("&page=").next().unwrap();
-        reply.header("link", format!("<{url}{base}&page={}>; rel=\"next\"", at + 1))
+        let last = items.len().div_ceil(per).max(1);
+        let before = [(at - 1, "prev")].into_iter().filter(|_| at > 1);
+        let after = [(at + 1, "next"), (last, "last")].into_iter().filter(|_| at < last);
+        let link = |(page, relation)| format!("<{url}{base}&page={page}>; rel=\"{relation}\"");
+        let links: Vec<String> = before.chain(after).map(link).collect();
+        if links.is_empty() { reply } else { reply.header("link", links.join(", ")) }
     };
+    let since = call.parameter("since").unwrap_or_default();
+    let is_since = |item: &Value| item["updated_at"].as_str().unwrap_or_default() >= since;
     match (&call.method, below) {
         (&Method::GET, []) => Reply::json(
             200,
@@ -347,7 +351,7 @@ fn repository(state: &mut State, call: &Call, user: &User, token: &Token, path: 
                             "diff_hunk": "@@ -1 +1,2 @@\n # Shop\n+more",
                             "user": show_user(&state.user(author)),
                             "body": body,
-                            "updated_at": "2026-01-01T00:00:00Z",
+                            "updated_at": state.times.updated(id),
                             "html_url": format!("{url}/{}/pull/{number}#discussion_r{id}", found.path),
                         })
                     };
@@ -360,7 +364,7 @@ fn repository(state: &mut State, call: &Call, user: &User, token: &Token, path: 
                     }
                 }
             }
-            page(listed)
+            page(listed.into_iter().filter(is_since).collect())
         }
         (&Method::POST, ["pulls", number, "reviews"]) => {
             let number: u64 = number.parse().unwrap_or_default();
@@ -426,15 +430,19 @@ fn repository(state: &mut State, call: &Call, user: &User, token: &Token, path: 
             let show = |id: u64, author: u64, body: &str| {
                 let author = users.iter().find(|user| user.id == author).map(show_user);
                 let url = format!("{url}/{}/pull/{number}#issuecomment-{id}", found.path);
-                json!({"id": id, "user": author, "body": body, "html_url": url, "updated_at": "2026-01-01T00:00:00Z"})
+                json!({"id": id, "user": author, "body": body, "html_url": url})
             };
             if *method == Method::POST {
                 let body = call.body["body"].as_str().unwrap_or_default().to_owned();
                 let id = state.add_comment(path, place, user.id, &body);
                 return Reply::json(201, &show(id, user.id, &body));
             }
-            let listed = found.comments.iter().filter(|comment| comment.place == place);
-            page(listed.map(|comment| show(comment.id, comment.author, &comment.body)).collect())
+            let listed = found.comments.iter().filter(|comment| comment.place == place).map(|comment| {
+                let mut shown = show(comment.id, comment.author, &comment.body);
+                shown["updated_at"] = state.times.updated(comment.id).into();
+                shown
+            });
+            page(listed.filter(is_since).collect())
         }
         (&Method::POST, ["issues", number, "reactions"]) => {
             let is_it = |known: u64| known.to_string() == *number;

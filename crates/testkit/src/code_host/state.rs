@@ -329,6 +329,19 @@ pub struct MergedResult {
     pub merge: String,
 }
 
+/// A file that people have uploaded to a stand-in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UploadedFile {
+    /// The content.
+    pub content: Vec<u8>,
+    /// The type in the header `Content-Type`.
+    pub content_type: String,
+    /// The address to which the stand-in redirects, if it does not send the file itself.
+    pub redirect: Option<String>,
+    /// `true` if a request without a valid token gets status 404.
+    pub is_private: bool,
+}
+
 /// The state of a stand-in.
 #[derive(Debug)]
 pub struct State {
@@ -360,6 +373,10 @@ pub struct State {
     pub ignores_permissions: bool,
     /// The URL by which the stand-in names itself in redirects, as behind a proxy that it does not know; empty for its own.
     pub named: String,
+    /// The files that people have uploaded, by the paths of their addresses.
+    pub files: BTreeMap<String, UploadedFile>,
+    /// The requests for files: the path, and whether the request had a credential.
+    pub file_requests: Vec<(String, bool)>,
     pub(super) times: Times,
     next: u64,
 }
@@ -411,6 +428,8 @@ impl State {
             ignores_permissions: false,
             lacks_replies: false,
             named: String::new(),
+            files: BTreeMap::new(),
+            file_requests: Vec::new(),
             times: Times::default(),
             next: 100,
         }

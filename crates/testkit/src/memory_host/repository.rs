@@ -6,11 +6,12 @@ use journeyman_core::hook::{HostComment, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
-    Changes, Check, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Discussion, Forge,
-    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReply, NewReview, Permission, Reaction,
-    Remote, Replied, ThreadComment,
+    Changes, Check, Checks, CommentFile, CommentKind, CommentPlace, CommentRef, CommitStatus, Conversation,
+    CreatedPull, Discussion, Forge, ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReply,
+    NewReview, Permission, Reaction, Remote, Replied, ThreadComment,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange, PullState};
+use journeyman_core::time::Timestamp;
 
 use super::{HostCall, MemoryHost, Written, WrittenReply};
 
@@ -292,6 +293,28 @@ impl Discussion for MemoryHost {
     async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError> {
         let find = |state: &mut super::State| state.permissions.get(&user.id).cloned().unwrap_or(Ok(Permission::None));
         self.call(HostCall::Permission, find).await
+    }
+
+    async fn conversation(&self, place: CommentPlace, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
+        let find = |state: &mut super::State| {
+            let known = state.conversations.iter().find(|(known, _)| *known == place);
+            known.map(|(_, conversation)| conversation.clone()).unwrap_or_default()
+        };
+        let Conversation { subject, comments, is_incomplete } =
+            self.call(HostCall::Conversation, |state| Ok(find(state))).await?;
+        Ok(Conversation::new(subject, comments, is_incomplete, since))
+    }
+
+    async fn linked_issues(&self, issue: u64) -> Result<Vec<u64>, ForgeError> {
+        self.call(HostCall::Conversation, |state| Ok(state.linked.get(&issue).cloned().unwrap_or_default())).await
+    }
+
+    async fn file(&self, _: &CommentRef, url: &str, limit: usize) -> Result<CommentFile, ForgeError> {
+        let find = |state: &mut super::State| match state.files.get(url) {
+            Some(CommentFile::Content(content)) if content.len() > limit => Ok(CommentFile::TooLarge),
+            found => found.cloned().ok_or_else(|| ForgeError::NotFound(url.to_owned())),
+        };
+        self.call(HostCall::File, find).await
     }
 }
 

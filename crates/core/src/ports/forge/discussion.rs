@@ -4,8 +4,9 @@ use async_trait::async_trait;
 
 use crate::hook::{HostComment, HostIssue, HostReview};
 use crate::position::{Position, Thread};
+use crate::time::Timestamp;
 
-use super::{ForgeError, NewReview};
+use super::{CommentFile, Conversation, ForgeError, NewReview};
 
 /// A user of a code host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -281,4 +282,23 @@ pub trait Discussion: Send + Sync {
 
     /// Returns the permission of a user; [`Permission::None`] if the host does not know the user.
     async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError>;
+
+    /// Returns the conversation about a pull request or an issue: what was written or changed since a time, or all of it.
+    /// Drafts, deleted comments and comments that only members see are left out. Of very long conversations, the newest
+    /// comments are read.
+    async fn conversation(&self, place: CommentPlace, since: Option<Timestamp>) -> Result<Conversation, ForgeError>;
+
+    /// Returns the numbers of the issues of the same repository that the host itself links to an issue, such as its parent.
+    /// On hosts without such links, there are none.
+    async fn linked_issues(&self, issue: u64) -> Result<Vec<u64>, ForgeError> {
+        let _ = issue;
+        Ok(Vec::new())
+    }
+
+    /// Reads a file that a comment, a description or an issue refers to, with at most `limit` bytes. `url` is an address
+    /// that [`crate::inbox::files::HostPages`] knows as one of the host. On hosts without files, there are none.
+    async fn file(&self, of: &CommentRef, url: &str, limit: usize) -> Result<CommentFile, ForgeError> {
+        let _ = (of, limit);
+        Err(ForgeError::NotFound(format!("the code host has no files: {url}")))
+    }
 }

@@ -46,6 +46,7 @@ impl At<'_> {
             "html_url": format!("{}/{}/{page}#issuecomment-{}", self.request.state.url, self.found.path, comment.id),
             "user": show_user(&self.request.state.user(comment.author)),
             "body": comment.body,
+            "created_at": "2026-01-01T00:00:00Z",
             "updated_at": "2026-01-01T00:00:00Z",
         })
     }

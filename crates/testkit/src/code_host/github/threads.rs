@@ -1,10 +1,35 @@
-//! Threads of comments on lines, reactions to reviews, and the GraphQL interface.
+//! Threads of comments on lines, and reactions to reviews.
 
 use serde_json::{Value, json};
 
 use super::{error, invalid, show_user};
 use crate::code_host::state::{Place, Repository, Review, State, User};
 use crate::code_host::{Call, Reply};
+
+/// Answers a query for the threads of a pull request, one on each page.
+pub(super) fn review_threads(state: &mut State, variables: &Value) -> Reply {
+    let path = ["owner", "name"].map(|name| variables[name].as_str().unwrap_or_default()).join("/");
+    let Some(found) = state.by_path(&path) else {
+        let errors = json!([{"type": "NOT_FOUND", "message": "Could not resolve to a Repository"}]);
+        return Reply::json(200, &json!({"data": {"repository": null}, "errors": errors}));
+    };
+    let of_pull = found.reviews.iter().filter(|review| Some(review.pull) == variables["number"].as_u64());
+    let comments: Vec<u64> = of_pull.flat_map(|review| &review.comments).map(|comment| comment.id).collect();
+    let page: usize = variables["after"].as_str().map_or(0, |after| after.parse().unwrap());
+    let show = |id: &u64| {
+        json!({
+            "id": format!("PRRT_{id}"),
+            "isResolved": found.resolved.contains(id),
+            "comments": {"nodes": [{"fullDatabaseId": id.to_string()}]},
+        })
+    };
+    let next = page + 1;
+    let threads = json!({
+        "nodes": comments.get(page).map(show).into_iter().collect::<Vec<_>>(),
+        "pageInfo": {"hasNextPage": next < comments.len(), "endCursor": next.to_string()},
+    });
+    Reply::json(200, &json!({"data": {"repository": {"pullRequest": {"reviewThreads": threads}}}}))
+}
 
 fn unresolved() -> Reply {
     Reply::json(
