@@ -38,6 +38,7 @@ pub use error::AcpError;
 pub use permission::{Answer, Policy};
 pub use session::{OpenSession, Opened, SessionRequest};
 pub use translate::{Stop, TurnEnd, Update, Usage};
+pub use turn::Image;
 
 /// The limits of a connection to an agent. A turn as a whole has no time limit here: the caller sets one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

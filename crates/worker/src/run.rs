@@ -1,6 +1,8 @@
 //! A run as a sequence of steps, each of which is reported before the next begins.
 
 mod check_logs;
+mod comment_files;
+mod home_files;
 pub(crate) mod outcome;
 pub(crate) mod port;
 pub(crate) mod publish;

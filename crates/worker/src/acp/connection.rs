@@ -56,6 +56,8 @@ pub(super) struct Capabilities {
     pub(super) resume: bool,
     /// True if the agent answers `session/load`.
     pub(super) load: bool,
+    /// True if the agent accepts images in prompts.
+    pub(super) image: bool,
 }
 
 impl Capabilities {
@@ -65,6 +67,7 @@ impl Capabilities {
         Self {
             resume: has("/agentCapabilities/sessionCapabilities/resume"),
             load: has("/agentCapabilities/loadSession"),
+            image: has("/agentCapabilities/promptCapabilities/image"),
         }
     }
 }

@@ -6,7 +6,10 @@ use std::pin::{Pin, pin};
 
 use agent_client_protocol as acp;
 use agent_client_protocol::JsonRpcMessage;
-use agent_client_protocol::v1::schema::{CancelNotification, ContentBlock, PromptRequest, TextContent};
+use agent_client_protocol::v1::schema::{CancelNotification, ContentBlock, ImageContent, PromptRequest, TextContent};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +18,15 @@ use super::connection::Connection;
 use super::error::AcpError;
 use super::inbound::Phase;
 use super::translate::{Stop, TurnEnd, turn_end};
+
+/// An image of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// The media type, such as `image/png`.
+    pub media_type: &'static str,
+    /// The content.
+    pub content: Bytes,
+}
 
 /// The phase of a turn. Dropping this value ends the phase: after the answer, after an error, or when the caller drops
 /// its future.
@@ -41,7 +53,7 @@ impl Drop for Turn<'_> {
 const CANCELLED: TurnEnd = TurnEnd { stop: Stop::Cancelled, usage: None, refused: None };
 
 impl Connection {
-    /// Sends `text` to the session and waits until the agent's turn has ended, without a time limit: the caller sets
+    /// Sends a text to the session, with images if the agent accepts them, and waits until the agent's turn has ended, without a time limit: the caller sets
     /// one. When this method returns, all updates of the turn are in the channel that was given to [`super::connect`].
     ///
     /// When `cancel` fires, the client cancels the turn once, and the agent has `limits.cancel_grace` to end it; if the
@@ -53,11 +65,21 @@ impl Connection {
     /// Returns [`AcpError::Exited`] if the agent ends during the turn, [`AcpError::Timeout`] if it does not end a
     /// cancelled turn in time, [`AcpError::Protocol`] or [`AcpError::TooMuch`] if it violates the protocol or sends too
     /// much, and [`AcpError::Agent`] if it answers with an error.
-    pub async fn prompt(&self, session: &str, text: &str, cancel: &CancellationToken) -> Result<TurnEnd, AcpError> {
+    pub async fn prompt(
+        &self,
+        session: &str,
+        (text, images): (&str, &[Image]),
+        cancel: &CancellationToken,
+    ) -> Result<TurnEnd, AcpError> {
         if cancel.is_cancelled() {
             return Ok(CANCELLED);
         }
-        let prompt = vec![ContentBlock::Text(TextContent::new(text))];
+        let mut prompt = vec![ContentBlock::Text(TextContent::new(text))];
+        let accepted = images.iter().filter(|_| self.can.image);
+        prompt.extend(
+            accepted
+                .map(|image| ContentBlock::Image(ImageContent::new(BASE64.encode(&image.content), image.media_type))),
+        );
         // The request is untyped so that this module parses the answer: the crate fails on a stop reason that it does
         // not know.
         let request = PromptRequest::new(session.to_owned(), prompt)

@@ -32,6 +32,7 @@ use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
 
 use self::told::{left_out_event, not_done, nothing_published};
 use super::check_logs::CheckLogs;
+use super::comment_files::{CommentFiles, GivenFiles};
 use super::port::{Collected, Machine, Steps};
 use super::publish::Publishing;
 use super::review;
@@ -254,7 +255,11 @@ impl Steps for HostSteps<'_> {
         self.sandbox.workspace.remove_marker().await?;
         let idle = self.idle.lock().await.take();
         self.write_logs().await?;
-        let note = self.note.lock().await.clone();
+        // The agent has the files of a message that it continues.
+        let files = if more.is_none() { self.write_files().await? } else { GivenFiles::default() };
+        let notes = [self.note.lock().await.clone(), files.note];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        let note = (!notes.is_empty()).then(|| notes.join("\n\n"));
         let Self { host, assignment, sandbox, agent: environment, keys, .. } = self;
         let context = TurnContext {
             store: &*host.store,
@@ -269,6 +274,7 @@ impl Steps for HostSteps<'_> {
             environment,
             keys,
             note: note.as_deref(),
+            images: &files.images,
             more,
         };
         let (turn, agent) = turn(&context, idle).await?;
@@ -656,6 +662,14 @@ impl HostSteps<'_> {
         let redactor = self.assignment.reporter.redactor();
         let logs = CheckLogs { forge: &*self.forge, redactor, home: &self.sandbox.workspace.home };
         logs.write(&source.logs).await
+    }
+
+    /// Gives the images and files of the message's comments to the agent.
+    async fn write_files(&self) -> Result<GivenFiles, RunError> {
+        let Some(source) = &self.assignment.claimed.message.source else { return Ok(GivenFiles::default()) };
+        let redactor = self.assignment.reporter.redactor();
+        let files = CommentFiles { forge: &*self.forge, redactor, home: &self.sandbox.workspace.home };
+        files.write(source).await
     }
 
     fn preparation(&self) -> Preparation<'_> {

@@ -12,7 +12,7 @@ use journeyman_core::time::IdGen;
 
 use tokio::sync::Semaphore;
 
-use crate::acp::Tap;
+use crate::acp::{Image, Tap};
 use crate::claim::assignment::Assignment;
 use crate::claim::lease::Signals;
 use crate::error::RunError;
@@ -41,6 +41,8 @@ pub(crate) struct TurnContext<'a> {
     pub(crate) keys: &'a BTreeMap<String, SecretValue>,
     /// What the service adds to the message.
     pub(crate) note: Option<&'a str>,
+    /// The images of the message, for an agent that accepts them in a prompt.
+    pub(crate) images: &'a [Image],
     /// The prompt that continues the turn, if the agent has had the message already.
     pub(crate) more: Option<&'a str>,
 }

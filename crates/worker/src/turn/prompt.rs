@@ -9,7 +9,7 @@ use journeyman_core::run::{Reason, ReasonCode, Usage};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::acp::{AcpError, AgentInfo, Connection, OpenSession, Opened, SessionRequest, Stop, TurnEnd};
+use crate::acp::{AcpError, AgentInfo, Connection, Image, OpenSession, Opened, SessionRequest, Stop, TurnEnd};
 use crate::error::RunError;
 use crate::sandbox::outbound::{OutboundEvent, OutboundLog};
 use crate::turn::context::{Turn, TurnContext};
@@ -46,6 +46,9 @@ pub(super) async fn prompt(
         }
     };
     let message = &with_note(&context.assignment.claimed.message.prompt, context.note);
+    // A prompt that continues the turn does not repeat the message.
+    let has_message = context.more.is_none() || opened == Opened::New;
+    let images = if has_message { context.images } else { &[] };
     let text = match (opened, context.more) {
         (Opened::New, None) => with_history(&context.earlier().await?, message),
         (Opened::New, Some(more)) => format!("{}\n\n{more}", with_history(&context.earlier().await?, message)),
@@ -64,7 +67,7 @@ pub(super) async fn prompt(
     let mut used = Usage::default();
     let (answer, ended) = {
         let turns = Turns { connection, log, session: &session, cancel: &cancel };
-        let asked = turns.until_done(text, limits.continuations(), &mut used);
+        let asked = turns.until_done((text, images), limits.continuations(), &mut used);
         tokio::pin!(asked);
         tokio::select! {
             answer = &mut asked => (answer, None),
@@ -115,11 +118,16 @@ impl Turns<'_> {
     /// Prompts the agent, and again while a turn is cut short, at most `continuations` times. Returns how the last turn
     /// ended, and adds the usage that the agent reports to `used`. A turn that ended because a permission was refused
     /// is not continued: it would be refused again.
-    async fn until_done(&self, text: String, continuations: u32, used: &mut Usage) -> Result<TurnEnd, AcpError> {
-        let mut text = text;
+    async fn until_done(
+        &self,
+        (text, images): (String, &[Image]),
+        continuations: u32,
+        used: &mut Usage,
+    ) -> Result<TurnEnd, AcpError> {
+        let (mut text, mut images) = (text, images);
         let mut number = 0;
         loop {
-            let end = self.connection.prompt(self.session, &text, self.cancel).await?;
+            let end = self.connection.prompt(self.session, (&text, images), self.cancel).await?;
             *used = used.and(&usage(&end));
             let is_over = matches!(end.stop, Stop::EndTurn | Stop::Refusal) || end.refused.is_some();
             if is_over || number == continuations || self.cancel.is_cancelled() {
@@ -129,6 +137,7 @@ impl Turns<'_> {
             let data = json!({ "cause": end.stop.name(), "continuation": number, "most": continuations });
             self.log.add(OutboundEvent::Continued(data));
             CONTINUE.clone_into(&mut text);
+            images = &[];
         }
     }
 }

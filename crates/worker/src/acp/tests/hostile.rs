@@ -22,7 +22,7 @@ async fn junk_between_the_messages_is_reported_and_skipped() {
     });
     let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
-    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    let end = connection.prompt(&session, ("do it", &[]), &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::EndTurn);
     let (dropped, messages) = split(received(&mut updates));
     assert_eq!(messages, [message("a")]);
@@ -54,12 +54,12 @@ async fn a_line_above_the_limit_ends_the_connection() {
     });
     let (connection, _updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
-    let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
+    let error = connection.prompt(&session, ("do it", &[]), &cancel).await.unwrap_err();
     let rule = format!("the agent sent a line of more than {LINE_BYTES} bytes");
     assert_eq!(error, AcpError::Protocol(rule.clone()));
     agent.await.unwrap();
     // Later calls return the same error.
-    let error = connection.prompt(&session, "again", &cancel).await.unwrap_err();
+    let error = connection.prompt(&session, ("again", &[]), &cancel).await.unwrap_err();
     assert_eq!(error, AcpError::Protocol(rule));
 }
 
@@ -73,7 +73,7 @@ async fn an_agent_that_never_stops_sending_is_disconnected() {
     });
     let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let drain = tokio::spawn(async move { while updates.recv().await.is_some() {} });
-    let error = connection.prompt(&session, "do it", &CancellationToken::new()).await.unwrap_err();
+    let error = connection.prompt(&session, ("do it", &[]), &CancellationToken::new()).await.unwrap_err();
     assert_eq!(error, AcpError::TooMuch { bytes: TOTAL_BYTES });
     drop(connection);
     drain.await.unwrap();
@@ -97,7 +97,7 @@ async fn the_output_limit_applies_to_each_turn_separately() {
     let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let drain = tokio::spawn(async move { while updates.recv().await.is_some() {} });
     for _ in 0..4 {
-        connection.prompt(&session, "do it", &CancellationToken::new()).await.unwrap();
+        connection.prompt(&session, ("do it", &[]), &CancellationToken::new()).await.unwrap();
     }
     agent.await.unwrap();
     drop(connection);
@@ -113,10 +113,10 @@ async fn an_exit_during_a_turn_is_reported_after_the_updates() {
     });
     let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
-    let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
+    let error = connection.prompt(&session, ("do it", &[]), &cancel).await.unwrap_err();
     assert_eq!(error, AcpError::Exited);
     assert_eq!(split(received(&mut updates)).1, [message("last words")]);
-    let error = connection.prompt(&session, "again", &cancel).await.unwrap_err();
+    let error = connection.prompt(&session, ("again", &[]), &cancel).await.unwrap_err();
     assert_eq!(error, AcpError::Exited);
 }
 
@@ -130,7 +130,7 @@ async fn an_ignored_cancellation_ends_in_a_timeout() {
         agent.stay_open().await;
     });
     let (connection, _updates, session) = opened(streams, Policy::ALLOW).await;
-    let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
+    let error = connection.prompt(&session, ("do it", &[]), &cancel).await.unwrap_err();
     let what = "session/cancel".to_owned();
     assert_eq!(error, AcpError::Timeout { what, seconds: 1 });
 }
@@ -155,7 +155,7 @@ async fn each_request_for_an_unsupported_method_is_answered() {
     });
     let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
-    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    let end = connection.prompt(&session, ("do it", &[]), &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::EndTurn);
     assert!(received(&mut updates).is_empty());
     drop(connection);

@@ -87,7 +87,7 @@ async fn updates_that_are_repeated_while_loading_are_dropped() {
     // The late repetition must be read before the turn begins; otherwise it counts as new.
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     let cancel = CancellationToken::new();
-    connection.prompt("old", "go on", &cancel).await.unwrap();
+    connection.prompt("old", ("go on", &[]), &cancel).await.unwrap();
     assert_eq!(received(&mut updates), [message("new")]);
     drop(connection);
     agent.await.unwrap();

@@ -51,7 +51,7 @@ async fn updates_arrive_in_order_and_before_the_answer() {
     });
     let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
-    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    let end = connection.prompt(&session, ("do it", &[]), &cancel).await.unwrap();
     assert_eq!(
         received(&mut updates),
         [
@@ -81,7 +81,7 @@ async fn permissions_are_refused_by_policy_and_if_the_kind_is_unknown() {
     });
     let (connection, mut updates, session) = opened(streams, Policy::REFUSE).await;
     let cancel = CancellationToken::new();
-    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    let end = connection.prompt(&session, ("do it", &[]), &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::Refusal);
     assert_eq!(received(&mut updates), [permission(Some(("2", "reject_once")), false), permission(None, false)]);
     drop(connection);
@@ -100,9 +100,9 @@ async fn an_unknown_stop_reason_is_not_an_error_and_a_second_turn_follows() {
     });
     let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
-    let end = connection.prompt(&session, "one", &cancel).await.unwrap();
+    let end = connection.prompt(&session, ("one", &[]), &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::Unknown("out_of_coffee".to_owned()));
-    let end = connection.prompt(&session, "two", &cancel).await.unwrap();
+    let end = connection.prompt(&session, ("two", &[]), &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::MaxTurnRequests);
     assert_eq!(received(&mut updates), [message("again")]);
     drop(connection);
@@ -126,11 +126,11 @@ async fn a_cancelled_turn_is_cancelled_once() {
         assert_eq!(agent.receive().await, None);
     });
     let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
-    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    let end = connection.prompt(&session, ("do it", &[]), &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::Cancelled);
     assert_eq!(received(&mut updates), [permission(None, false), message("stopping")]);
     // A turn that was cancelled before it began is not sent: the agent receives nothing more.
-    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    let end = connection.prompt(&session, ("do it", &[]), &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::Cancelled);
     drop(connection);
     agent.await.unwrap();
@@ -148,7 +148,7 @@ async fn an_error_after_a_cancellation_ends_the_turn() {
         agent.stay_open().await;
     });
     let (connection, _updates, session) = opened(streams, Policy::ALLOW).await;
-    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    let end = connection.prompt(&session, ("do it", &[]), &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::Cancelled);
 }
 
@@ -161,7 +161,7 @@ async fn the_message_of_an_error_from_the_agent_is_cut() {
     });
     let (connection, _updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
-    let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
+    let error = connection.prompt(&session, ("do it", &[]), &cancel).await.unwrap_err();
     let message = "ä".repeat(2_000);
     assert_eq!(error, AcpError::Agent { code: -32_000, message });
 }
@@ -196,7 +196,7 @@ async fn a_full_channel_slows_the_agent_and_loses_nothing() {
         read
     });
     let cancel = CancellationToken::new();
-    connection.prompt(&session, "do it", &cancel).await.unwrap();
+    connection.prompt(&session, ("do it", &[]), &cancel).await.unwrap();
     drop(connection);
     let expected: Vec<Update> = (0..2_000).map(|number: u32| message(&number.to_string())).collect();
     assert_eq!(reader.await.unwrap(), expected);
