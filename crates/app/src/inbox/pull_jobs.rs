@@ -167,6 +167,7 @@ impl UseCases {
             comments,
             inbox: vec![event.number],
             logs: Vec::new(),
+            files: Vec::new(),
         };
         let prompt = Prompt {
             text: text.chars().take(MAX_PROMPT_CHARS).collect(),

@@ -241,7 +241,7 @@ pub struct Comment {
 }
 
 /// The last line that the diff of each pull request has. Comments on later ones are refused.
-pub const LAST_LINE: u64 = 100;
+pub(super) const LAST_LINE: u64 = 100;
 
 /// A submitted review.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use journeyman_core::project::{Project, SecretUse};
 use journeyman_core::pull::reviewed::ReviewedPull;
 use journeyman_core::run::ReasonCode;
 use journeyman_repository::branch::begin_review;
-use journeyman_repository::{Mirror, ProjectMirrors, RepositoryError};
+use journeyman_repository::{Mirror, ProjectMirrors};
 
 use crate::error::RunError;
 
@@ -24,13 +24,13 @@ pub(super) async fn begin(
         (true, None) => {
             let text =
                 "the branch of the pull request is in another repository, whose commits the code host does not show";
-            return Err(RepositoryError::failed(ReasonCode::UnknownRef, text).into());
+            return Err(RunError::failed(ReasonCode::UnknownRef, text));
         }
         (false, _) => match mirror.heads.get(head) {
             Some(newest) => newest.clone(),
             None => {
                 let text = format!("the branch {head:?} of the pull request does not exist any more");
-                return Err(RepositoryError::failed(ReasonCode::UnknownRef, text).into());
+                return Err(RunError::failed(ReasonCode::UnknownRef, text));
             }
         },
     };

@@ -1,5 +1,6 @@
 //! Tests of what people see where they have asked: the summary with its progress, replies in threads, and resolution.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_app::{HostEffects, ProgressReporter};
@@ -12,7 +13,7 @@ use journeyman_core::outbox::TASK_LEASE;
 use journeyman_core::ports::{EffectHandler as _, ForgeError, Reaction};
 use journeyman_core::position::Thread;
 use journeyman_core::project::{Answers, Resolve};
-use journeyman_testkit::{HostCall, Moment};
+use journeyman_testkit::{HostCall, Moment, OneDiff};
 use serde_json::json;
 
 use super::given::{Desk, PULL, comment, created, deleted, review, submitted};
@@ -71,7 +72,7 @@ async fn each_thread_of_a_review_gets_one_reply_and_the_conversation_one_summary
 
         // Effects may be repeated.
         let message = desk.message().await;
-        let handler = HostEffects::new(desk.fixture.cases.clone());
+        let handler = HostEffects::new(desk.fixture.cases.clone(), Arc::new(OneDiff(String::new())));
         for effect in [
             Effect::Acknowledge { job: desk.job, message: message.id },
             Effect::Answer { job: desk.job, message: message.id },
