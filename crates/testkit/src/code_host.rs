@@ -426,7 +426,10 @@ fn log(shared: &Shared, job: &str, headers: &HeaderMap) -> Reply {
 /// Answers a request for an uploaded file; `None` for other requests.
 fn uploaded(shared: &Shared, path: &str, call: &Call) -> Option<Reply> {
     let mut state = shared.state.lock().unwrap();
-    let file = state.files.get(path).cloned()?;
+    let Some(file) = state.files.get(path).cloned() else {
+        // This is no address of the interface.
+        return path.starts_with("/user-attachments/").then(|| Reply::text(404, "Not Found"));
+    };
     let token = call.token();
     state.file_requests.push((path.to_owned(), token.is_some()));
     if file.is_private && state.signed_in(token.as_deref()).is_none() {

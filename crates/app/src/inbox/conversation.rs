@@ -10,9 +10,10 @@ use journeyman_core::inbox::around::{self, Around, MOST_LINKED};
 use journeyman_core::inbox::batch::Part;
 use journeyman_core::inbox::earlier::{Doubt, EarlierComment};
 use journeyman_core::inbox::files::HostPages;
+use journeyman_core::inbox::route::Request;
 use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::message::{Message, MessageSource, MessageStatus, Origin};
-use journeyman_core::ports::{CommentKind, CommentPlace, Conversation, ForgeError, HostUser};
+use journeyman_core::ports::{CommentKind, CommentPlace, Conversation, ForgeError, HostUser, Said};
 use journeyman_core::time::Timestamp;
 
 use super::Problem;
@@ -92,13 +93,22 @@ impl UseCases {
         let url = parts.first().map(|part| part.url.clone()).unwrap_or_default();
         let around = Around { url, is_continued: before.since.is_some(), ..Around::default() };
         let since = before.since.map(|since| since - CLOCKS);
-        let read = match discussion.conversation(place, since).await {
+        let mut read = match discussion.conversation(place, since).await {
             Ok(read) => read,
             Err(error) => return self.unread(error, around, context),
         };
         let in_threads: BTreeSet<&str> =
             parts.iter().flat_map(|part| &part.earlier.comments).map(|comment| comment.id.as_str()).collect();
         let of_message: BTreeSet<_> = parts.iter().map(|part| key(part.kind, &part.id)).collect();
+        // A later comment that asks for something becomes a message of its own.
+        let is_of_message = |said: &Said| of_message.contains(&key(said.comment.kind, &said.comment.id));
+        let first = read.comments.iter().filter(|said| is_of_message(said)).filter_map(|said| said.at).min();
+        let asks = |said: &Said| {
+            let settings = &context.project.settings.comments;
+            context.identity.comment_request(settings, &said.comment.body) == Request::Message
+        };
+        let is_later = |said: &Said| said.at.is_none_or(|at| first.is_none_or(|first| at >= first));
+        read.comments.retain(|said| !(is_later(said) && asks(said)));
         let is_new = |kind: CommentKind, id: &str| {
             let key = key(kind, id);
             !of_message.contains(&key) && !before.known.contains(&key) && !in_threads.contains(id)

@@ -108,6 +108,22 @@ async fn a_later_message_has_only_what_was_said_since() {
 }
 
 #[tokio::test]
+async fn a_later_request_is_no_context_of_an_earlier_one() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        let old = said(&desk, "10", &maria, "@journeyman was asked before.");
+        desk.wait(Duration::from_secs(60)).await;
+        let first = said(&desk, "11", &maria, "@journeyman do one");
+        let second = said(&desk, "12", &maria, "@journeyman do two");
+        put(&desk, None, vec![old, first.clone(), second]);
+        desk.deliver(created(&first.comment)).await;
+        desk.settle().await;
+        let prompt = desk.message().await.prompt;
+        assert!(prompt.contains("was asked before.") && !prompt.contains("do two"), "{name}: {prompt}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_thread_shows_is_not_shown_twice() {
     for desk in Desk::all().await {
         let (name, maria) = (desk.name(), desk.maria());

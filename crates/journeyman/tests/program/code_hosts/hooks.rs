@@ -67,8 +67,10 @@ fn kills(count: usize) {
         assert_eq!(outcomes, BTreeMap::from(expected));
         assert_eq!(deliveries.len(), count);
         let all = prompts(service, &job).join("\n");
+        // The other comments are context of the messages, each at most once.
         for place in 0..count {
-            assert_eq!(all.matches(&format!("do {place}.")).count(), usize::from(is_task(place)), "{place}: {all}");
+            let found = all.matches(&format!("do {place}.")).count();
+            assert!(if is_task(place) { found == 1 } else { found <= 1 }, "{place}, {found}: {all}");
         }
     });
 }
