@@ -344,10 +344,11 @@ async fn an_installation_without_permissions_and_a_suspended_one_are_findings() 
         assert!(lacking.text.contains("contents: write, issues: write"), "{lacking:?}");
         assert!(lacking.text.contains("/github-apps/acme-journeyman/installations/new"), "{lacking:?}");
     }
-    let mut state = fixture.server.state();
-    let app = state.app.as_mut().unwrap();
-    (app.only_read, app.suspended) = (Vec::new(), vec!["globex".to_owned()]);
-    drop(state);
+    {
+        let mut state = fixture.server.state();
+        let app = state.app.as_mut().unwrap();
+        (app.only_read, app.suspended) = (Vec::new(), vec!["globex".to_owned()]);
+    }
     let findings = fixture.hosts.check_host(&"host".parse().unwrap()).await.unwrap().unwrap();
     assert!(findings.iter().all(|finding| finding.check != "permissions"), "{findings:?}");
     let suspended = findings.iter().find(|finding| finding.health == Health::Warning).unwrap();
@@ -359,11 +360,12 @@ async fn a_rename_behind_a_proxy_is_followed_at_the_configured_address() {
     for product in [Product::Github, Product::Gitea, Product::Forgejo] {
         let mut fixture = Fixture::new(product).await;
         let id = fixture.seen().await;
-        let mut state = fixture.server.state();
-        // No server listens there.
-        "http://host.internal:3000".clone_into(&mut state.named);
-        state.rename(PATH, "acme/store");
-        drop(state);
+        {
+            let mut state = fixture.server.state();
+            // No server listens there.
+            "http://host.internal:3000".clone_into(&mut state.named);
+            state.rename(PATH, "acme/store");
+        }
         let fixture = fixture.reconnected();
         let forge = fixture.forge().await;
         let repository = forge.repository().await.unwrap();

@@ -31,11 +31,12 @@ const MERGING: [Product; 5] =
 async fn a_pull_request_is_merged_when_its_requirements_are_met() {
     for product in MERGING {
         let fixture = Fixture::new(product).await;
-        let mut state = fixture.server.state();
-        let repository = state.by_path(PATH).unwrap();
-        repository.has_requirements = true;
-        "ci_still_running".clone_into(&mut repository.merge_status);
-        drop(state);
+        {
+            let mut state = fixture.server.state();
+            let repository = state.by_path(PATH).unwrap();
+            repository.has_requirements = true;
+            "ci_still_running".clone_into(&mut repository.merge_status);
+        }
         let (number, incomplete) = opened(&fixture, to_be_merged()).await;
         assert_eq!(incomplete, "", "{product:?}");
         let mut state = fixture.server.state();
@@ -74,10 +75,11 @@ async fn what_prevents_the_request_is_told() {
         (Product::BitbucketDataCenter, "auto-merge is not enabled for the repository"),
     ] {
         let fixture = Fixture::new(product).await;
-        let mut state = fixture.server.state();
-        let repository = state.by_path(PATH).unwrap();
-        (repository.forbids_auto_merge, repository.has_requirements) = (true, true);
-        drop(state);
+        {
+            let mut state = fixture.server.state();
+            let repository = state.by_path(PATH).unwrap();
+            (repository.forbids_auto_merge, repository.has_requirements) = (true, true);
+        }
         let (_, incomplete) = opened(&fixture, to_be_merged()).await;
         assert!(incomplete.contains(text), "{product:?}: {incomplete}");
     }
