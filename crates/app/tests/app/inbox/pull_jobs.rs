@@ -71,7 +71,7 @@ async fn a_mention_on_a_pull_request_of_a_person_starts_work_on_it() {
             (Origin::Comment, OTHER, maria.id),
             "{name}"
         );
-        assert_eq!(desk.host.written(), [], "{name}");
+        assert!(desk.host.written().iter().all(|written| written.text.starts_with("⏳")), "{name}: only the progress");
     }
 }
 
@@ -297,9 +297,8 @@ async fn people_are_told_once_that_a_comment_waits_for_the_hourly_limit() {
         desk.deliver(created(&comment("2", &maria, "@journeyman and this"))).await;
         desk.settle().await;
         desk.wait(Duration::from_secs(60)).await;
-        let written: Vec<String> = desk.host.written().into_iter().map(|written| written.text).collect();
-        assert_eq!(written.len(), 1, "{name}: {written:?}");
-        assert!(written[0].starts_with("This waits: the hourly limit"), "{name}: {written:?}");
+        let told = desk.host.written().into_iter().filter(|written| written.text.starts_with("This waits: the hourly"));
+        assert_eq!(told.count(), 1, "{name}: {:?}", desk.host.written());
         desk.wait(Duration::from_secs(3600)).await;
         assert_eq!(desk.outcomes().await, ["message"; 2], "{name}");
     }
