@@ -1,6 +1,8 @@
 //! A repository on a code host with an HTTP interface. [`Api`] is what differs between the hosts.
 
+mod discussion;
 mod replies;
+mod review;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +30,7 @@ pub(crate) use crate::account::{Account, AppAccount};
 use crate::cache::Cache;
 use crate::identity::Identity;
 
-mod review;
+pub(crate) use self::replies::Written;
 
 /// The context of the status that the service sets on commits.
 pub(crate) const STATUS: &str = OWN_STATUS;
@@ -314,16 +316,6 @@ pub(crate) trait Api: Send + Sync {
     -> Result<(), ForgeError>;
 }
 
-/// A comment in a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Written {
-    pub(crate) id: String,
-    /// The ID of the author.
-    pub(crate) author: String,
-    pub(crate) url: String,
-    pub(crate) body: String,
-}
-
 /// A cache of the repositories and users of a code host.
 #[derive(Default)]
 pub(crate) struct Known {
@@ -553,123 +545,6 @@ impl Changes for HostedRepository {
         }
         polled.cost = Cost { requests: polled.cost.requests + read, charged: polled.cost.charged + read };
         Ok(polled)
-    }
-}
-
-#[async_trait]
-impl Discussion for HostedRepository {
-    async fn me(&self) -> Result<HostUser, ForgeError> {
-        let repository = self.current().await?;
-        self.known.me.get((), || self.api.me(&repository)).await
-    }
-
-    async fn aliases(&self) -> Result<Vec<String>, ForgeError> {
-        let me = self.me().await?;
-        self.known.aliases.get((), || self.api.aliases(&me)).await
-    }
-
-    async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError> {
-        self.write(place, marker, text).await.map(|(url, _)| url)
-    }
-
-    fn can_update(&self) -> bool {
-        true
-    }
-
-    async fn show(
-        &self,
-        place: CommentPlace,
-        marker: &str,
-        text: &str,
-        creates: bool,
-    ) -> Result<Option<String>, ForgeError> {
-        replies::show(self, place, marker, text, creates).await
-    }
-
-    async fn reply(&self, place: CommentPlace, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
-        replies::reply(self, place, replies).await
-    }
-
-    async fn resolve(&self, place: CommentPlace, of: &[InThread]) -> Result<(), ForgeError> {
-        replies::resolve(self, place, of).await
-    }
-
-    async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError> {
-        self.api.react(&self.confirmed().await?, comment, reaction).await
-    }
-
-    async fn review(&self, pull: u64, review: &str) -> Result<Vec<LineComment>, ForgeError> {
-        self.api.review(&self.current().await?, pull, review).await
-    }
-
-    async fn reviews(&self, pull: u64) -> Result<Vec<HostReview>, ForgeError> {
-        self.api.reviews(&self.current().await?, pull).await
-    }
-
-    async fn find_reviews(&self, pull: u64, review: &HostReview) -> Result<Vec<HostReview>, ForgeError> {
-        self.api.find_reviews(&self.current().await?, pull, review).await
-    }
-
-    async fn placed(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
-        self.api.placed(&self.current().await?, pull, comment).await
-    }
-
-    async fn write_review(&self, pull: u64, new: &NewReview) -> Result<String, ForgeError> {
-        review::write(self, &self.confirmed().await?, pull, new).await
-    }
-
-    async fn threads(&self, place: CommentPlace, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
-        self.api.threads(&self.current().await?, place, of).await
-    }
-
-    async fn issue(&self, number: u64) -> Result<Option<HostIssue>, ForgeError> {
-        match self.api.issue(&self.current().await?, number).await {
-            Err(ForgeError::NotFound(_)) => Ok(None),
-            found => found,
-        }
-    }
-
-    async fn issue_asker(&self, issue: u64, label: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
-        let me = self.me().await?;
-        self.api.issue_asker(&self.current().await?, issue, label, &me).await
-    }
-
-    async fn issue_editors(&self, issue: u64) -> Result<Option<Vec<HostUser>>, ForgeError> {
-        self.api.issue_editors(&self.current().await?, issue).await
-    }
-
-    async fn lets_others_edit(&self) -> Result<bool, ForgeError> {
-        self.api.lets_others_edit(&self.current().await?).await
-    }
-
-    async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError> {
-        let repository = self.confirmed().await?;
-        let read = || async {
-            match self.api.permission(&repository, user).await {
-                Err(ForgeError::NotFound(_)) => Ok(Permission::None),
-                read => read,
-            }
-        };
-        self.known.permissions.get((repository.id.clone(), user.id.clone()), read).await
-    }
-
-    async fn conversation(&self, place: CommentPlace, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
-        self.api.conversation(&self.current().await?, place, since).await
-    }
-
-    async fn linked_issues(&self, issue: u64) -> Result<Vec<u64>, ForgeError> {
-        self.api.linked_issues(&self.current().await?, issue).await
-    }
-
-    async fn file(&self, of: &CommentRef, url: &str, limit: usize) -> Result<CommentFile, ForgeError> {
-        let repository = self.current().await?;
-        // Only uploads are read, whatever a message says: the credential may read more than its author.
-        let pages = HostPages::new(&self.host, &repository.path);
-        let known = pages.and_then(|pages| pages.own(url).map(|url| (pages, url)));
-        let Some((pages, url)) = known else {
-            return Err(ForgeError::Refused("the address is not that of an upload to the code host".to_owned()));
-        };
-        self.api.file(&repository, &pages, of, &url, limit).await
     }
 }
 

@@ -105,7 +105,7 @@ impl UseCases {
         let first = read.comments.iter().filter(|said| is_of_message(said)).filter_map(|said| said.at).min();
         let asks = |said: &Said| {
             let settings = &context.project.settings.comments;
-            context.identity.comment_request(settings, &said.comment.body) == Request::Message
+            context.identity.pull_comment_request(settings, &said.comment) == Request::Message
         };
         let is_later = |said: &Said| said.at.is_none_or(|at| first.is_none_or(|first| at >= first));
         read.comments.retain(|said| !(is_later(said) && asks(said)));

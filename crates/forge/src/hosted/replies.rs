@@ -6,10 +6,20 @@ use journeyman_core::ports::{
     CommentPlace, Discussion as _, ForgeError, HostRepository, HostThread, InThread, NewReply, Replied,
 };
 
-use super::{HostedRepository, Written};
+use super::HostedRepository;
 
 /// The time for which a change that may wait does so when half of the limits on written content is used.
 const BUSY: Duration = Duration::from_secs(15);
+
+/// A comment in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) id: String,
+    /// The ID of the author.
+    pub(crate) author: String,
+    pub(crate) url: String,
+    pub(crate) body: String,
+}
 
 impl HostedRepository {
     /// Writes a comment, unless there is one with the marker. Returns its URL, and the comment that was found.
