@@ -19,8 +19,8 @@ use journeyman_core::message::SourceAuthor;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentFile, CommentPlace, CommentRef, CommitStatus, Conversation, CreatedPull, Credential,
-    Discussion, Forge, ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReply, NewReview,
-    OWN_STATUS, Permission, Reach, Reaction, Remote, Replied, ReviewComment, StatusState,
+    Discussion, Forge, ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReview, OWN_STATUS,
+    Permission, Reach, Reaction, Remote, ReviewComment, StatusState,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use journeyman_core::time::Timestamp;

@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use journeyman_core::hook::{HostComment, HostIssue, HostReview};
+use journeyman_core::inbox::files::HostPages;
 use journeyman_core::ports::{
     CommentFile, CommentPlace, CommentRef, Conversation, Discussion, ForgeError, HostThread, HostUser, InThread,
     LineComment, NewReply, NewReview, Permission, Reaction, Replied,
 };
 use journeyman_core::time::Timestamp;
 
-use super::{HostedRepository, Written, replies, review};
+use super::{HostedRepository, replies, review};
 
 #[async_trait]
 impl Discussion for HostedRepository {
