@@ -534,7 +534,7 @@ impl Api for Gitea {
     }
 
     async fn checks(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
-        let path = below(repository, &format!("/commits/{sha}/status?sort=recentupdate"))?;
+        let path = below(repository, &format!("/commits/{sha}/status?"))?;
         let found: Vec<Status> = self.pages(&path, |page: CombinedStatus| page.statuses, |_| false).await?;
         let others = found.into_iter().filter(|status| status.context != STATUS);
         let mut checks: Vec<Check> = others.map(|status| status.into_check(&self.http.base, sha)).collect();

@@ -86,7 +86,7 @@ impl Gitea {
     /// token that may not read organizations.
     pub(super) async fn shared_labels(&self, repository: &HostRepository) -> Result<Vec<Label>, ForgeError> {
         let path = repository_path(repository)?;
-        match self.list(&format!("/orgs/{}/labels?sort=name", path.parts().0)).await {
+        match self.list(&format!("/orgs/{}/labels?", path.parts().0)).await {
             Err(ForgeError::NotFound(_) | ForgeError::Denied(_)) => Ok(Vec::new()),
             labels => labels,
         }
@@ -102,7 +102,7 @@ impl Gitea {
         if names.is_empty() {
             return Ok(());
         }
-        let mut known: Vec<Label> = self.list(&below(repository, "/labels?sort=name")?).await?;
+        let mut known: Vec<Label> = self.list(&below(repository, "/labels?")?).await?;
         if names.iter().any(|name| known.iter().all(|label| label.name != *name)) {
             known.extend(self.shared_labels(repository).await?);
         }
@@ -293,8 +293,8 @@ impl Gitea {
         let items = |page: Runs| page.workflow_runs;
         let runs: Vec<Run> = self.pages(&path, items, |runs: &[Run]| runs.iter().any(is_it)).await?;
         let Some(run) = runs.into_iter().find(is_it) else { return Ok(None) };
-        let path = below(repository, &format!("/actions/runs/{}/jobs?filter=latest", run.id.0))?;
-        // Forgejo sends all jobs at once.
+        let path = below(repository, &format!("/actions/runs/{}/jobs?", run.id.0))?;
+        // These are the jobs of the newest attempt. Forgejo sends all of them at once.
         let jobs: Vec<Job> = self.pages(&path, Jobs::into_list, |_| self.is_forgejo).await?;
         Ok(page.find(jobs))
     }
