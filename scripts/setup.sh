@@ -3,7 +3,7 @@
 # (SQLite, the TLS library). With the argument "test" also a PostgreSQL server, which the tests start for themselves,
 # the tools that set clocks wrong and cut networks in the storm, the tool that makes disks for power cuts, ssh-keygen for
 # signatures, the browsers Chromium and Firefox, Python with virtual environments, curl, jq and openssl for the clients in CI
-# services, and what GitHub publishes about its interfaces; with "python" Python; with "package" what packages are made
+# services, and what code hosts publish about their interfaces; with "python" Python; with "package" what packages are made
 # with; with "test-packages" also what they are tried with; with "test-release" also what runs programs for arm64; with
 # "test-agents" npm; with "test-containers" Podman and Docker, and a user who runs rootless Podman. The script knows only
 # Debian and its derivatives; elsewhere it prints what to install by hand.
@@ -105,8 +105,19 @@ if ! command -v cargo >/dev/null 2>&1; then
     exit 1
 fi
 
-# The tests of crates/forge compare requests and webhooks with what GitHub publishes. The expanded descriptions (280 MB)
-# are not needed.
+# Downloads a crate and writes one of its files to the folder of descriptions.
+described_by_crate() { # name version sha256 file target
+    curl -fsSL --retry 3 -o descriptions.crate "https://static.crates.io/crates/$1/$1-$2.crate"
+    if ! echo "$3  descriptions.crate" | sha256sum --check --status; then
+        echo "setup: the crate $1 $2 does not have the expected checksum $3" >&2
+        exit 1
+    fi
+    tar -xzOf descriptions.crate "$1-$2/$4" > "node_modules/descriptions/$5"
+    rm descriptions.crate
+}
+
+# The tests of crates/forge compare requests and webhooks with what the code hosts publish. GitHub's expanded
+# descriptions (280 MB) are not needed.
 if [ "${1:-}" = test ]; then
     cd "$(dirname "$0")/../tests/github"
     if ! cmp -s package-lock.json node_modules/installed-lock.json; then
@@ -114,5 +125,19 @@ if [ "${1:-}" = test ]; then
         npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
         rm -f node_modules/@octokit/openapi/generated/*.deref.json
         cp package-lock.json node_modules/installed-lock.json
+    fi
+    # The last step of the installation writes the file that says what is installed: this script, the packages and the
+    # program that converts them.
+    cd ../descriptions
+    if ! cat ../../scripts/setup.sh package-lock.json convert.mjs | cmp -s - node_modules/installed; then
+        echo "setup: installing the descriptions of Bitbucket, Gitea and Forgejo into tests/descriptions" >&2
+        npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+        mkdir node_modules/descriptions
+        described_by_crate gitea-sdk 0.6.3 8ce9fedc7c320ce6a2cd71d4dd3f9b71c641ed3733e34a12fef5fffa2a65c377 \
+            swagger.json gitea.swagger.json
+        described_by_crate forgejo-api 0.12.0 1597f08c98eed3f55fedcfeee8b005f9e617dab3c61393a2d8ce437181ad5d0b \
+            swagger.v1.json forgejo.swagger.json
+        node convert.mjs node_modules/descriptions
+        cat ../../scripts/setup.sh package-lock.json convert.mjs > node_modules/installed
     fi
 fi

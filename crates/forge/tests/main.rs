@@ -1,13 +1,19 @@
-//! Tests of the code hosts against stand-ins with real git, and against what GitHub publishes.
+//! Tests of the code hosts against stand-ins with real git, and against what the hosts publish.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod github {
-    mod described;
-    mod hooks;
-    pub(crate) mod requests;
+mod described {
+    pub(crate) mod description;
+    mod exceptions;
+    pub(crate) mod recorded;
+    mod requests;
     mod schema;
     mod wrong;
+}
+mod github {
+    mod hooks;
+    pub(crate) mod packages;
+    mod requests;
 }
 mod hosts {
     pub(crate) mod app;

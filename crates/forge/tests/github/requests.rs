@@ -1,9 +1,8 @@
-//! OpenedRepository of the client's requests, and of the stand-in's answers, with GitHub's descriptions.
+//! The comparison of all requests of the client, and of the stand-in's answers, with GitHub's descriptions.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::Receiver;
 
 use journeyman_core::poll::{PollQuery, WatchedPull};
 use journeyman_core::ports::{
@@ -17,7 +16,9 @@ use journeyman_testkit::code_host::{
     Call, Check, CommentReply, Exchange, Issue, Place, Product, Review, ReviewComment, State,
 };
 
-use super::described::{FOLDER, are_installed, descriptions, packaged};
+use super::packages::{FOLDER, packaged};
+use crate::described::description::descriptions;
+use crate::described::recorded::{compare, is_graphql};
 use crate::hosts::app;
 use crate::hosts::given::{Fixture, PATH, discussion, new_pull};
 
@@ -61,38 +62,6 @@ const OPERATIONS: [&str; 36] = [
     "users/get-by-username",
 ];
 
-/// The requests to a stand-in for GitHub. When a test ends, they are compared with GitHub's descriptions if these are
-/// installed.
-pub(crate) struct Recorded(pub(crate) Receiver<Exchange>);
-
-impl Recorded {
-    fn take(&self) -> Vec<Exchange> {
-        self.0.try_iter().collect()
-    }
-}
-
-impl Drop for Recorded {
-    fn drop(&mut self) {
-        if !std::thread::panicking() && are_installed() {
-            compare(&self.take());
-        }
-    }
-}
-
-/// Returns whether a request is one to the GraphQL interface, which has another description.
-fn is_graphql(call: &Call) -> bool {
-    call.segments.iter().any(|segment| segment == "graphql")
-}
-
-/// Fails if a request or an answer is not as GitHub describes it.
-fn compare(exchanges: &[Exchange]) {
-    let of_rest = || exchanges.iter().filter(|exchange| !is_graphql(&exchange.call));
-    let found = descriptions().iter().flat_map(|described| of_rest().flat_map(|one| described.problems(one)));
-    let problems: BTreeSet<String> = found.collect();
-    let problems: Vec<String> = problems.into_iter().collect();
-    assert!(problems.is_empty(), "not as GitHub describes it:\n{}", problems.join("\n"));
-}
-
 /// Uses everything that the client can do with a token, and returns the requests.
 async fn with_token() -> Vec<Exchange> {
     let fixture = Fixture::new(Product::Github).await;
@@ -132,7 +101,7 @@ async fn with_token() -> Vec<Exchange> {
     forge.changes().unwrap().poll(&query).await.unwrap();
     fixture.server.state().by_path(PATH).unwrap().has_no_issues = true;
     forge.changes().unwrap().poll(&query).await.unwrap();
-    fixture.recorded.as_ref().unwrap().take()
+    fixture.recorded.take()
 }
 
 /// Opens a pull request, makes every change of it, and returns its number.
@@ -203,19 +172,19 @@ async fn with_app() -> Vec<Exchange> {
     fixture.hosts.check_host(&fixture.host.id).await.unwrap().unwrap();
     fixture.server.state().manifest_codes.insert("good".to_owned(), Some("hook".to_owned()));
     fixture.hosts.created_app(&fixture.host, "good").await.unwrap();
-    fixture.recorded.as_ref().unwrap().take()
+    fixture.recorded.take()
 }
 
 #[tokio::test]
 async fn all_requests_of_the_client_are_as_github_describes_them() {
     let mut exchanges = with_token().await;
     exchanges.extend(with_app().await);
-    for described in descriptions() {
+    for described in descriptions(Product::Github) {
         let operations = exchanges.iter().filter_map(|exchange| described.operation(&exchange.call));
         let operations: BTreeSet<&str> = operations.map(|operation| operation.id).collect();
         assert_eq!(operations.into_iter().collect::<Vec<_>>(), OPERATIONS);
     }
-    compare(&exchanges);
+    compare(Product::Github, &exchanges);
 }
 
 #[tokio::test]
@@ -229,7 +198,7 @@ async fn the_graphql_queries_of_the_client_match_githubs_schema() {
     forge.checks().unwrap().of_commit(&sha).await.unwrap();
     fixture.server.state().by_path(PATH).unwrap().has_requirements = true;
     forge.auto_merge(number).await.unwrap();
-    let exchanges = fixture.recorded.as_ref().unwrap().take();
+    let exchanges = fixture.recorded.take();
     let calls: Vec<&Call> = exchanges.iter().map(|one| &one.call).filter(|call| is_graphql(call)).collect();
     assert_eq!(
         calls.len(),

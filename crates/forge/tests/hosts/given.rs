@@ -15,7 +15,7 @@ use journeyman_store::MemoryStore;
 use journeyman_testkit::code_host::{CodeHostServer, Product, State};
 use journeyman_testkit::{Seeds as _, World};
 
-use crate::github::requests::Recorded;
+use crate::described::recorded::Recorded;
 
 /// The path of the repository.
 pub(crate) const PATH: &str = "acme/shop";
@@ -37,8 +37,8 @@ pub(crate) struct Fixture {
     pub(crate) project: Project,
     pub(crate) world: Arc<World>,
     pub(crate) store: Arc<MemoryStore>,
-    /// The requests to GitHub, which are compared with its descriptions at the end of the test.
-    pub(crate) recorded: Option<Recorded>,
+    /// The requests to the host, which are compared with its descriptions at the end of the test.
+    pub(crate) recorded: Recorded,
     pub(crate) host: CodeHost,
     secrets: HostSecrets,
 }
@@ -104,7 +104,7 @@ impl Fixture {
     /// Starts a stand-in with this access.
     pub(crate) async fn with(product: Product, access: Access, secrets: HostSecrets) -> Self {
         let server = CodeHostServer::start(product).await;
-        let recorded = (product == Product::Github).then(|| Recorded(server.record()));
+        let recorded = Recorded::new(product, &server);
         let url = server.repository(PATH).await;
         let (world, store) = (World::new(), Arc::new(MemoryStore::default()));
         if product == Product::Bitbucket {

@@ -1,55 +1,62 @@
-//! GitHub's descriptions of its interface (OpenAPI 3.0), and the comparison of requests and answers with them.
+//! The descriptions that code hosts publish of their interfaces (OpenAPI 3.0), and the comparison of requests and
+//! answers with them.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
-use journeyman_testkit::code_host::{Call, Exchange, Reply};
+use journeyman_testkit::code_host::{Call, Exchange, Product, Reply};
 use jsonschema::Validator;
 use serde_json::Value;
 
 use super::schema::{Part, json_schema};
+use crate::github::packages::packaged;
 
-/// The folder of the test's packages.
-pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/github");
+/// The folder of the descriptions of Gitea, Forgejo and Bitbucket.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/descriptions/node_modules/descriptions");
 
-/// The interfaces: github.com, and the oldest version of GitHub Enterprise Server in the package.
-const DOCUMENTS: [&str; 2] = ["api.github.com", "ghes-3.17"];
-
-/// Returns the path of a file in a package.
-pub(crate) fn packaged(file: &str) -> PathBuf {
-    PathBuf::from(FOLDER).join("node_modules/@octokit").join(file)
-}
-
-/// Reads a JSON file of a package.
-pub(crate) fn read(file: &str) -> Value {
-    let path = packaged(file);
-    let text = std::fs::read(&path);
+/// Reads a JSON file that `make setup-test` installs.
+pub(crate) fn read_json(path: &Path) -> Value {
+    let text = std::fs::read(path);
     let text = text.unwrap_or_else(|error| panic!("{} is missing ({error}); run: make setup-test", path.display()));
     serde_json::from_slice(&text).unwrap()
 }
 
-/// Returns the descriptions.
-pub(crate) fn descriptions() -> &'static [Description] {
-    static READ: OnceLock<Vec<Description>> = OnceLock::new();
-    READ.get_or_init(|| {
-        let describe = |name| Description {
-            name,
-            document: read(&format!("openapi/generated/{name}.json")),
-            validators: Mutex::default(),
-        };
-        DOCUMENTS.map(describe).into()
-    })
+/// Returns the documents of a product: of github.com, and of the oldest version of GitHub Enterprise Server in the
+/// package; none of GitLab, whose document no package has.
+fn documents(product: Product) -> Vec<PathBuf> {
+    let github = |name: &str| packaged(&format!("openapi/generated/{name}.json"));
+    let converted = |name: &str| PathBuf::from(FOLDER).join(name);
+    match product {
+        Product::Github => vec![github("api.github.com"), github("ghes-3.17")],
+        Product::Gitlab => Vec::new(),
+        Product::Gitea => vec![converted("gitea.json")],
+        Product::Forgejo => vec![converted("forgejo.json")],
+        Product::Bitbucket => vec![converted("bitbucket.json")],
+        Product::BitbucketDataCenter => vec![converted("bitbucket-data-center.json")],
+    }
 }
 
-/// Returns whether the descriptions are installed.
-pub(crate) fn are_installed() -> bool {
-    packaged("openapi").exists()
+/// Returns the descriptions of a product.
+pub(crate) fn descriptions(product: Product) -> &'static [Description] {
+    static READ: [OnceLock<Vec<Description>>; 6] = [const { OnceLock::new() }; 6];
+    let describe = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        Description { product, name, document: read_json(&path), validators: Mutex::default() }
+    };
+    READ[product as usize].get_or_init(|| documents(product).into_iter().map(describe).collect())
 }
 
-/// A description of GitHub's interface.
+/// Returns whether the descriptions of a product are installed.
+pub(crate) fn are_installed(product: Product) -> bool {
+    documents(product).iter().all(|path| path.exists())
+}
+
+/// A description of the interface of a product.
 pub(crate) struct Description {
-    name: &'static str,
+    product: Product,
+    /// The name of its file, for failures.
+    name: String,
     document: Value,
     /// The compiled schemas, by operation and part.
     validators: Mutex<HashMap<String, Validator>>,
@@ -57,28 +64,41 @@ pub(crate) struct Description {
 
 /// The operation of a request.
 pub(crate) struct Operation<'a> {
-    /// The name that GitHub gives it, such as `pulls/create`.
+    /// The name that the host gives it, such as `pulls/create`; otherwise its path.
     pub(crate) id: &'a str,
+    /// The path with parameters.
+    pub(crate) template: &'a str,
     described: &'a Value,
     /// The parameters in the path, with their values.
     path: Vec<(&'a str, &'a str)>,
 }
 
-/// Returns the described path of a request. GitHub redirects requests about a renamed repository to an address with its
-/// ID, which the client also uses to recognize a repository. GitHub does not describe this address.
-fn described_path(segments: &[String]) -> Vec<&str> {
-    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    match segments.as_slice() {
-        ["api", "v3", "repositories", _, below @ ..] => [&["repos", "owner", "name"], below].concat(),
-        ["api", "v3", below @ ..] => below.to_vec(),
-        other => other.to_vec(),
+/// Returns the described path of a request.
+pub(super) fn described_path(product: Product, call: &Call) -> Vec<&str> {
+    let segments: Vec<&str> = call.segments.iter().map(String::as_str).collect();
+    match (product, segments.as_slice()) {
+        // GitHub redirects requests about a renamed repository to an address with its ID, which the client also uses to
+        // recognize a repository. GitHub does not describe this address.
+        (Product::Github, ["api", "v3", "repositories", _, below @ ..]) => {
+            [&["repos", "owner", "name"], below].concat()
+        }
+        (Product::Github, ["api", "v3", below @ ..])
+        | (Product::Gitea | Product::Forgejo, ["api", "v1", below @ ..])
+        | (Product::Bitbucket, ["2.0", below @ ..])
+        | (Product::BitbucketDataCenter, ["rest", below @ ..]) => below.to_vec(),
+        (_, other) => other.to_vec(),
     }
 }
 
+/// The last parameters of paths that take several segments in Gitea and Forgejo: their routes end in `/*`
+/// (`routers/api/v1/api.go`), which Swagger cannot express.
+const REST: [&str; 2] = ["{branch}", "{ref}"];
+
 /// Returns the parameters of a path that fits a template, such as `/repos/{owner}/{repo}`.
-fn parameters<'a>(template: &'a str, segments: &[&'a str]) -> Option<Vec<(&'a str, &'a str)>> {
+fn parameters<'a>(product: Product, template: &'a str, segments: &[&'a str]) -> Option<Vec<(&'a str, &'a str)>> {
     let parts: Vec<&str> = template.trim_start_matches('/').split('/').collect();
-    if parts.len() != segments.len() {
+    let takes_rest = matches!(product, Product::Gitea | Product::Forgejo) && REST.contains(parts.last()?);
+    if parts.len() != segments.len() && !(takes_rest && parts.len() < segments.len()) {
         return None;
     }
     let mut found = Vec::new();
@@ -93,14 +113,15 @@ fn parameters<'a>(template: &'a str, segments: &[&'a str]) -> Option<Vec<(&'a st
 }
 
 impl Description {
-    /// Returns the operation of a request; `None` if GitHub describes none.
+    /// Returns the operation of a request; `None` if the host describes none.
     pub(crate) fn operation<'a>(&'a self, call: &'a Call) -> Option<Operation<'a>> {
-        let segments = described_path(&call.segments);
+        let segments = described_path(self.product, call);
         let method = call.method.as_str().to_lowercase();
         let fitting = self.document["paths"].as_object()?.iter().filter_map(|(template, methods)| {
             let described = methods.get(&method)?;
-            let path = parameters(template, &segments)?;
-            Some(Operation { id: described["operationId"].as_str()?, described, path })
+            let path = parameters(self.product, template, &segments)?;
+            let id = described["operationId"].as_str().unwrap_or(template);
+            Some(Operation { id, template, described, path })
         });
         // `/issues/comments` also fits the template `/issues/{issue_number}`.
         fitting.min_by_key(|operation| operation.path.len())
@@ -111,11 +132,13 @@ impl Description {
         let call = &exchange.call;
         let request = format!("{}: {} {}", self.name, call.method, call.target);
         let Some(operation) = self.operation(call) else {
-            return vec![format!("{request}: GitHub describes no such operation")];
+            return vec![format!("{request}: no such operation is described")];
         };
         let mut problems = self.parameter_problems(&operation, call);
         problems.extend(self.body_problems(&operation, call));
-        if let Some(reply) = &exchange.reply {
+        // Other hosts than GitHub describe their answers too loosely to compare the stand-ins with them: Gitea and Forgejo
+        // send `null` for lists and the property `username` of users, and Data Center `null` for each absent value.
+        if let Some(reply) = exchange.reply.as_ref().filter(|_| self.product == Product::Github) {
             problems.extend(self.reply_problems(&operation, reply));
         }
         problems.into_iter().map(|problem| format!("{request} ({}): {problem}", operation.id)).collect()
@@ -147,7 +170,7 @@ impl Description {
 
     fn body_problems(&self, operation: &Operation<'_>, call: &Call) -> Vec<String> {
         let described = self.resolved(&operation.described["requestBody"]);
-        let schema = &described["content"]["application/json"]["schema"];
+        let schema = &json_of(described)["schema"];
         if call.body.is_null() {
             let is_missing = described["required"] == true;
             return is_missing.then(|| "the body is missing".to_owned()).into_iter().collect();
@@ -160,11 +183,11 @@ impl Description {
 
     fn reply_problems(&self, operation: &Operation<'_>, reply: &Reply) -> Vec<String> {
         let Some(described) = operation.described["responses"].get(reply.status.to_string()) else {
-            // GitHub describes few of the refusals and redirects.
+            // Hosts describe few of the refusals and redirects.
             let is_success = (200..300).contains(&reply.status);
             return is_success.then(|| format!("status {} is not described", reply.status)).into_iter().collect();
         };
-        let schema = &self.resolved(described)["content"]["application/json"]["schema"];
+        let schema = &json_of(self.resolved(described))["schema"];
         if schema.is_null() {
             return Vec::new();
         }
@@ -187,11 +210,12 @@ impl Description {
         value: &Value,
     ) -> Vec<String> {
         let mut validators = self.validators.lock().unwrap();
-        let validator = validators.entry(format!("{}: {name}", operation.id)).or_insert_with(|| {
-            let schema = json_schema(&self.document, schema, part);
-            let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012);
-            options.should_validate_formats(true).build(&schema).unwrap()
-        });
+        let validator =
+            validators.entry(format!("{} {}: {name}", operation.template, operation.id)).or_insert_with(|| {
+                let schema = json_schema(&self.document, schema, part);
+                let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012);
+                options.should_validate_formats(true).build(&schema).unwrap()
+            });
         let shown = |error: jsonschema::ValidationError<'_>| {
             let text = error.to_string();
             // Some messages contain the whole value.
@@ -208,9 +232,17 @@ impl Description {
     }
 }
 
-/// Parses the text of a parameter according to the type in its schema.
+/// Returns what a body or an answer contains as JSON. Data Center describes some bodies as of any type.
+fn json_of(described: &Value) -> &Value {
+    let content = &described["content"];
+    content.get("application/json").unwrap_or(&content["*/*"])
+}
+
+/// Parses the text of a parameter according to the type in its schema. A parameter that is a list is repeated for each
+/// of its values.
 fn typed(text: &str, schema: &Value) -> Value {
     let parsed = match schema["type"].as_str() {
+        Some("array") => Some(Value::Array(vec![typed(text, &schema["items"])])),
         Some("integer" | "number" | "boolean") => serde_json::from_str(text).ok(),
         _ => None,
     };

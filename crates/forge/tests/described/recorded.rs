@@ -1,0 +1,54 @@
+//! The requests of a test to a stand-in, and their comparison with the host's description.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::Receiver;
+
+use journeyman_testkit::code_host::{Call, CodeHostServer, Exchange, Product};
+
+use super::description::{are_installed, descriptions};
+use super::exceptions::is_excepted;
+
+/// The requests to a stand-in. When a test ends, they are compared with the descriptions of the host, if these are
+/// installed.
+pub(crate) struct Recorded {
+    product: Product,
+    exchanges: Receiver<Exchange>,
+}
+
+impl Recorded {
+    /// Records the requests to a stand-in from now on.
+    pub(crate) fn new(product: Product, server: &CodeHostServer) -> Self {
+        Self { product, exchanges: server.record() }
+    }
+
+    /// Removes and returns the requests so far.
+    pub(crate) fn take(&self) -> Vec<Exchange> {
+        self.exchanges.try_iter().collect()
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        if !std::thread::panicking() && are_installed(self.product) {
+            compare(self.product, &self.take());
+        }
+    }
+}
+
+/// Returns whether a request is one to GitHub's GraphQL interface, which has another description.
+pub(crate) fn is_graphql(call: &Call) -> bool {
+    call.segments.iter().any(|segment| segment == "graphql")
+}
+
+/// Fails if a request or an answer is not as the host describes it.
+pub(crate) fn compare(product: Product, exchanges: &[Exchange]) {
+    let mut problems = BTreeSet::new();
+    for described in descriptions(product) {
+        for exchange in exchanges.iter().filter(|exchange| !is_graphql(&exchange.call)) {
+            let found = described.problems(exchange).into_iter();
+            problems.extend(found.filter(|problem| !is_excepted(product, &exchange.call, problem)));
+        }
+    }
+    let problems: Vec<String> = problems.into_iter().collect();
+    assert!(problems.is_empty(), "not as {product:?} describes it:\n{}", problems.join("\n"));
+}
