@@ -224,14 +224,44 @@ fn placed(finding: &Finding, files: &[FileDiff]) -> Option<ReviewComment> {
     };
     let ends = |hunk: &Vec<DiffLine>| Some((line(hunk, finding.first)?, line(hunk, finding.last)?));
     let (first, last) = file.hunks.iter().find_map(ends)?;
-    // On the side of the old version, a line that both versions have is the same as in the new one.
     Some(ReviewComment {
         path: file.path.clone(),
         old_path: file.old_path.clone(),
         first: (first != last).then_some(first),
         last,
-        body: gfm(&finding.body, COMMENT_CHARS),
+        body: match suggestion(&finding.body).filter(|_| last.new.is_some()) {
+            Some((text, block)) => [gfm(text.trim(), COMMENT_CHARS), block].join("\n\n").trim_start().to_owned(),
+            None => gfm(&finding.body, COMMENT_CHARS),
+        },
     })
+}
+
+/// Splits the first suggestion from a text, and returns both: the text without it, and the block that code hosts offer to
+/// apply. Other text of the agent has no such effect. Returns `None` without a suggestion, or if it is too long.
+fn suggestion(body: &str) -> Option<(String, String)> {
+    let mut lines = body.split_inclusive('\n');
+    let (mut text, mut content, mut fence) = (String::new(), String::new(), None);
+    let mut is_closed = false;
+    for line in lines.by_ref() {
+        let trimmed = line.trim();
+        let length = trimmed.chars().take_while(|c| *c == '`').count();
+        match fence {
+            None if length >= 3 && trimmed[length..].trim() == "suggestion" => fence = Some(length),
+            None => text.push_str(line),
+            Some(open) if length >= open && trimmed.len() == length => {
+                is_closed = true;
+                break;
+            }
+            Some(_) => content.push_str(line),
+        }
+    }
+    if !is_closed || content.chars().count() > COMMENT_CHARS {
+        return None;
+    }
+    text.extend(lines);
+    let longest = content.lines().map(|line| line.trim_start().chars().take_while(|c| *c == '`').count()).max();
+    let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);
+    Some((text, format!("{fence}suggestion\n{content}{fence}")))
 }
 
 /// Returns the position of a finding for people, in Markdown.
@@ -303,6 +333,24 @@ mod tests {
         assert_eq!(review.comments.len(), 1, "{review:?}");
         assert!(review.text.contains("### src/a.rs:4"), "{}", review.text);
         assert!(review.comments[0].body.contains("```suggestion\n# src/a.rs:5\n2\n```"), "{}", review.comments[0].body);
+    }
+
+    #[test]
+    fn only_the_first_suggestion_on_lines_of_the_new_version_can_be_applied() {
+        let block = "````suggestion\n```sh\nls @maria\n```\n````";
+        let review = written(&format!("x\n\n### src/a.rs:4\n\nA @bob.\n\n{block}\n\n```suggestion\nB\n```\n"));
+        let body = &review.comments[0].body;
+        assert!(body.contains("A @`bob`.") && body.ends_with(block), "{body}");
+        assert_eq!(body.matches("suggestion\n").count(), 1, "{body}");
+        for answer in [
+            "x\n\n### src/a.rs:4 (old)\n\n```suggestion\nB\n```\n".to_owned(),
+            "x\n\n### src/a.rs:4\n\n```suggestion\nB\n".to_owned(),
+            format!("x\n\n### src/a.rs:4\n\n```suggestion\n{}\n```\n", "y".repeat(5_000)),
+        ] {
+            let body = &written(&answer).comments[0].body;
+            assert!(!body.contains("```suggestion"), "{body}");
+        }
+        assert!(!written("```suggestion\nB\n```").text.contains("```suggestion"), "the summary is on no lines");
     }
 
     #[test]
