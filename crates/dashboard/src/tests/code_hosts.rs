@@ -16,7 +16,7 @@ use journeyman_git::{Git, Runner};
 use journeyman_testkit::code_host::{CodeHostServer, Product};
 use journeyman_testkit::{FakeForges, FakeHosts, Seeds as _};
 
-use super::{Fixture, Reply, audit_entry, fixture, fixture_with, seeded, token};
+use super::{Fixture, Reply, audit_entry, empty_fixture, fixture, fixture_with, seeded, token};
 
 const ADMIN: Option<Role> = Some(Role::Administrator);
 
@@ -312,12 +312,13 @@ async fn only_the_page_with_the_manifest_may_post_to_github() {
 
 #[tokio::test]
 async fn a_credential_that_ends_soon_is_a_warning_for_administrators() {
-    let fixture = with_fakes().await;
+    let fixture = empty_fixture(Arc::new(FakeForges));
+    let late = FakeHosts::EXPIRES_AT - Duration::from_secs(3 * 24 * 3600);
+    fixture.world.advance(late.since(fixture.world.now()));
+    // Sessions begin after the jump of the clock, which ends earlier ones.
+    let fixture = seeded(fixture).await;
     let form = "id=expiring&kind=gitea&url=https%3A%2F%2Fgit.example&token=s3cret-token";
     assert_eq!(fixture.post("/system/code-hosts", form).await.status, StatusCode::SEE_OTHER);
-    let now = fixture.world.now();
-    let late = FakeHosts::EXPIRES_AT - Duration::from_secs(3 * 24 * 3600);
-    fixture.world.advance(late.since(now));
     fixture.cases.watch_credentials().await.unwrap();
     for (path, role, is_shown) in [
         ("/system/code-hosts", Role::Administrator, true),

@@ -17,22 +17,21 @@ pub(super) async fn add(
     text: &str,
 ) -> Result<(), ForgeError> {
     let path = at(repository, &format!("/pullrequests/{pull}/comments"));
-    let body = json!({"content": {"raw": wire::hidden(text)}, "inline": inline(comment)});
+    // The description of the interface has no first line.
+    let text = match comment.first {
+        Some(_) => format!("{}:\n\n{text}", comment.place()),
+        None => text.to_owned(),
+    };
+    let body = json!({"content": {"raw": wire::hidden(&text)}, "inline": inline(comment)});
     bitbucket.call(Method::POST, &path, Some(&body)).await?.ok().map(drop)
 }
 
-/// Returns the lines: `to` is numbered in the new version, and `from` in the old one, for removed lines.
+/// Returns the last line: `to` is numbered in the new version, and `from` in the old one, for removed lines.
 fn inline(comment: &ReviewComment) -> Value {
     let mut inline = json!({"path": comment.path});
     match (comment.last.new, comment.last.old) {
         (Some(new), _) => inline["to"] = new.into(),
         (None, old) => inline["from"] = old.into(),
-    }
-    if let Some(first) = comment.first {
-        match (first.new, first.old) {
-            (Some(new), _) => inline["start_to"] = new.into(),
-            (None, old) => inline["start_from"] = old.into(),
-        }
     }
     inline
 }
@@ -49,8 +48,7 @@ mod tests {
         for (first, last, expected) in [
             (None, line(Some(3), Some(4)), json!({"path": "a", "to": 4})),
             (None, line(Some(3), None), json!({"path": "a", "from": 3})),
-            (Some(line(None, Some(2))), line(None, Some(4)), json!({"path": "a", "to": 4, "start_to": 2})),
-            (Some(line(Some(2), None)), line(Some(3), None), json!({"path": "a", "from": 3, "start_from": 2})),
+            (Some(line(None, Some(2))), line(None, Some(4)), json!({"path": "a", "to": 4})),
         ] {
             let (path, old_path, body) = ("a".to_owned(), "a".to_owned(), String::new());
             assert_eq!(inline(&ReviewComment { path, old_path, first, last, body }), expected);

@@ -361,6 +361,8 @@ class CommentChanges(RequestModel):
     issue_label: str | None = None
     """The label that makes a job of an issue; by default, `journeyman`. An empty text means no label."""
     answers: Answers | None = None
+    review_requests: ReviewRequests | None = None
+    resolve: Resolve | None = None
 
 
 class Comments(Model):
@@ -382,6 +384,10 @@ class Comments(Model):
     """The label that makes a job of an issue; `null` means `journeyman`, and an empty text no label."""
     answers: Answers
     """What people are told at the code host whose comments led to nothing."""
+    review_requests: ReviewRequests
+    """The people who may ask for a review of a pull request."""
+    resolve: Resolve
+    """The threads that the service marks as resolved. Hosts without resolution of threads ignore it."""
 
 
 class CommitChanges(RequestModel):
@@ -2739,8 +2745,19 @@ class Replayed(Model):
     """The number of deliveries that are pending now."""
 
 
-Reviews = TypeAliasType("Reviews", Literal["all", "mentioned"])
-"""The submitted reviews that become messages."""
+Resolve = TypeAliasType("Resolve", Literal["never", "answered"])
+"""The threads of comments that the service marks as resolved."""
+
+
+ReviewRequests = TypeAliasType("ReviewRequests", Literal["write", "read", "off"])
+"""The people who may ask for a review of a pull request."""
+
+
+Reviews = TypeAliasType("Reviews", Literal["all", "mentioned", "off"])
+"""
+The reviews that become messages: submitted reviews, and comments on lines on code hosts that report no submitted
+reviews (GitLab and Bitbucket).
+"""
 
 
 Role = TypeAliasType("Role", Literal["administrator", "member", "viewer"])

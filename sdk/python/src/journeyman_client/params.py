@@ -182,6 +182,8 @@ class CommentChanges(TypedDict):
     issue_label: NotRequired[str | None]
     """The label that makes a job of an issue; by default, `journeyman`. An empty text means no label."""
     answers: NotRequired[Answers | None]
+    review_requests: NotRequired[ReviewRequests | None]
+    resolve: NotRequired[Resolve | None]
 
 
 class CommitChanges(TypedDict):
@@ -658,8 +660,19 @@ class ReplayWebhook(TypedDict):
     """Delivers the events since this time (ISO 8601)."""
 
 
-Reviews: TypeAlias = Literal["all", "mentioned"]
-"""The submitted reviews that become messages."""
+Resolve: TypeAlias = Literal["never", "answered"]
+"""The threads of comments that the service marks as resolved."""
+
+
+ReviewRequests: TypeAlias = Literal["write", "read", "off"]
+"""The people who may ask for a review of a pull request."""
+
+
+Reviews: TypeAlias = Literal["all", "mentioned", "off"]
+"""
+The reviews that become messages: submitted reviews, and comments on lines on code hosts that report no submitted
+reviews (GitLab and Bitbucket).
+"""
 
 
 Role: TypeAlias = Literal["administrator", "member", "viewer"]

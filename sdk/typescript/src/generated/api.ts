@@ -1886,6 +1886,8 @@ export interface components {
             /** @description The label that makes a job of an issue; by default, `journeyman`. An empty text means no label. */
             issueLabel?: string | null;
             answers?: components["schemas"]["Answers"] | null;
+            reviewRequests?: components["schemas"]["ReviewRequests"] | null;
+            resolve?: components["schemas"]["Resolve"] | null;
         };
         /** @description The treatment of comments and issues on the code host. */
         Comments: {
@@ -1906,6 +1908,10 @@ export interface components {
             issueLabel: string | null;
             /** @description What people are told at the code host whose comments led to nothing. */
             answers: components["schemas"]["Answers"];
+            /** @description The people who may ask for a review of a pull request. */
+            reviewRequests: components["schemas"]["ReviewRequests"];
+            /** @description The threads that the service marks as resolved. Hosts without resolution of threads ignore it. */
+            resolve: components["schemas"]["Resolve"];
         };
         /** @description The settings of the commits that the service makes for a project. */
         CommitChanges: {
@@ -4430,10 +4436,21 @@ export interface components {
             deliveries: number;
         };
         /**
-         * @description The submitted reviews that become messages.
+         * @description The threads of comments that the service marks as resolved.
          * @enum {string}
          */
-        Reviews: "all" | "mentioned";
+        Resolve: "never" | "answered";
+        /**
+         * @description The people who may ask for a review of a pull request.
+         * @enum {string}
+         */
+        ReviewRequests: "write" | "read" | "off";
+        /**
+         * @description The reviews that become messages: submitted reviews, and comments on lines on code hosts that report no submitted
+         *     reviews (GitLab and Bitbucket).
+         * @enum {string}
+         */
+        Reviews: "all" | "mentioned" | "off";
         /**
          * @description The role of a user, which decides what the user may do.
          * @enum {string}
@@ -5179,6 +5196,8 @@ export type Reason = components['schemas']['Reason'];
 export type ReplaceCodeHost = components['schemas']['ReplaceCodeHost'];
 export type ReplayWebhook = components['schemas']['ReplayWebhook'];
 export type Replayed = components['schemas']['Replayed'];
+export type Resolve = components['schemas']['Resolve'];
+export type ReviewRequests = components['schemas']['ReviewRequests'];
 export type Reviews = components['schemas']['Reviews'];
 export type Role = components['schemas']['Role'];
 export type RotateKey = components['schemas']['RotateKey'];
@@ -6728,7 +6747,9 @@ export interface operations {
                      *             "mention": null,
                      *             "settleSeconds": null,
                      *             "issueLabel": null,
-                     *             "answers": "full"
+                     *             "answers": "full",
+                     *             "reviewRequests": "write",
+                     *             "resolve": "never"
                      *           },
                      *           "checks": {
                      *             "mode": "report",
@@ -6862,7 +6883,9 @@ export interface operations {
                      *         "mention": null,
                      *         "settleSeconds": null,
                      *         "issueLabel": null,
-                     *         "answers": "full"
+                     *         "answers": "full",
+                     *         "reviewRequests": "write",
+                     *         "resolve": "never"
                      *       },
                      *       "checks": {
                      *         "mode": "report",
@@ -6977,7 +7000,9 @@ export interface operations {
                      *         "mention": null,
                      *         "settleSeconds": null,
                      *         "issueLabel": null,
-                     *         "answers": "full"
+                     *         "answers": "full",
+                     *         "reviewRequests": "write",
+                     *         "resolve": "never"
                      *       },
                      *       "checks": {
                      *         "mode": "report",
@@ -7132,7 +7157,9 @@ export interface operations {
                      *         "mention": null,
                      *         "settleSeconds": null,
                      *         "issueLabel": null,
-                     *         "answers": "full"
+                     *         "answers": "full",
+                     *         "reviewRequests": "write",
+                     *         "resolve": "never"
                      *       },
                      *       "checks": {
                      *         "mode": "report",
