@@ -87,6 +87,9 @@ const EXCEPTIONS: &[Exception] = &[
         "/api/latest/projects/*/repos/*/pull-requests/*/comments",
         "at \"/anchor/srcPath\"",
     ),
+    // The ID of an attachment may have a second part with the name of the file, as in the texts of comments
+    // (`attachment:4/75d4e7d3d5%2Fimage.png`); the described path has one segment for it.
+    exception(DATA_CENTER, Method::GET, "/api/latest/projects/*/repos/*/attachments/*/*", "no such operation"),
     // The client sends an empty object: a PUT without a body has no content type, which the host refuses as a possible
     // forgery of a browser ("XSRF check failed").
     exception(

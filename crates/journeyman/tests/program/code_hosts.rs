@@ -367,7 +367,7 @@ fn comments_of_strangers_and_of_the_service_itself_are_ignored() {
         world.comment(99, reader, "@journeyman-bot this is another pull request").1,
     ];
     world.deliver_all(&service, "issue_comment", &bodies);
-    until_inbox(&service, &["not_permitted", "not_permitted", "ignored_self", "not_addressed", "no_job"]);
+    until_inbox(&service, &["not_permitted", "not_permitted", "ignored_self", "not_addressed", "not_permitted"]);
     assert_eq!(prompts(&service, &job).len(), 1);
     let other = json!({ "repository": { "id": 4711, "full_name": "acme/other" } });
     let body = world.body(reader, other);
