@@ -342,6 +342,9 @@ mod tests {
         let body = &review.comments[0].body;
         assert!(body.contains("A @`bob`.") && body.ends_with(block), "{body}");
         assert_eq!(body.matches("suggestion\n").count(), 1, "{body}");
+        let answer = "x\n\n### src/a.rs:4\n\nSay more.\n\n```suggestion\nB\n```\n\nDone: ran `ls`; said something.";
+        let body = &written(answer).comments[0].body;
+        assert!(body.ends_with("```suggestion\nB\n```"), "{body}");
         for answer in [
             "x\n\n### src/a.rs:4 (old)\n\n```suggestion\nB\n```\n".to_owned(),
             "x\n\n### src/a.rs:4\n\n```suggestion\nB\n".to_owned(),
