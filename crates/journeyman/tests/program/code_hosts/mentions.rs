@@ -84,11 +84,8 @@ fn a_fork_is_reviewed_with_comments_on_lines_and_nothing_is_pushed() {
     assert!(review.body.contains("One mistake.") && review.body.contains(&head[..12]), "{review:?}");
     let line = &review.comments[0];
     assert_eq!((line.path.as_str(), line.line), ("hello.txt", 1), "{review:?}");
-    assert!(
-        line.body.contains("Say more.\n\n```suggestion\nHello there\n```"),
-        "{review:?} {:#}",
-        service.get(&format!("{job}/messages"))
-    );
+    assert!(line.body.starts_with("Say more."), "{review:?}");
+    assert!(line.body.ends_with("```suggestion\nHello there\n```"), "{review:?}");
     until("no reaction", &service, || (world.reactions(comment) == ["eyes", "rocket"]).then_some(()));
     let events = service.events(&job).to_string();
     assert!(!events.contains("s3cr3t-value") && !events.contains("DEPLOY=") && !events.contains("set-up"), "{events}");
