@@ -254,7 +254,7 @@ mod tests {
             assert_eq!(text.contains("the description, a linked issue"), chars <= 2_000, "{chars}");
             assert_eq!(text.contains("a linked issue, a linked issue"), chars <= 5_000, "{chars}");
         }
-        assert!(MAX_PROMPT_CHARS > 90_000);
+        const { assert!(MAX_PROMPT_CHARS > 90_000) };
     }
 
     #[test]
