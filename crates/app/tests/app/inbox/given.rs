@@ -281,7 +281,7 @@ impl Desk {
     /// Ends the turn of a review, with a finding on line 2 and one elsewhere.
     async fn review(&self, job: &Job, token: journeyman_core::job::Token) {
         let begun = TurnBegun {
-            branch: job.branch_name().into(),
+            branch: job.branch_name(),
             generation: 1,
             base: sha(1),
             head: sha(2),
