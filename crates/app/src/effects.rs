@@ -21,13 +21,16 @@ mod status;
 
 /// Carries out effects on code hosts.
 #[derive(Clone)]
-pub struct HostEffects(UseCases, Arc<dyn Diffs>);
+pub struct HostEffects {
+    cases: UseCases,
+    diffs: Arc<dyn Diffs>,
+}
 
 impl HostEffects {
     /// Returns the handler over these use cases, which reads the changes that jobs review from `diffs`.
     #[must_use]
     pub const fn new(cases: UseCases, diffs: Arc<dyn Diffs>) -> Self {
-        Self(cases, diffs)
+        Self { cases, diffs }
     }
 }
 
@@ -78,9 +81,9 @@ impl EffectHandler for HostEffects {
             Effect::Answer { job, message } => self.answer(*job, *message).await,
             Effect::ReportChecks { job, sha } => self.report_checks(*job, sha).await,
             Effect::ReportOutdated { job, base } => self.report_outdated(*job, base).await,
-            Effect::SetStatus { job, sha, .. } => self.0.set_status(*job, sha).await,
+            Effect::SetStatus { job, sha, .. } => self.cases.set_status(*job, sha).await,
             Effect::RemoveRepository { repository } => {
-                self.0.parts().forges.remove(repository).await.map_err(Failed::from)
+                self.cases.parts().forges.remove(repository).await.map_err(Failed::from)
             }
             Effect::RemoveBlobs { .. } => Err(Failed::Later("this part of the service has no blobs".to_owned())),
         };
@@ -103,7 +106,7 @@ impl HostEffects {
 
     /// Returns the job with its project and its repository; `None` if one of them no longer exists.
     async fn find_with_project(&self, job: JobId) -> Result<Option<(Job, Project, Arc<dyn Forge>)>, Failed> {
-        let parts = self.0.parts();
+        let parts = self.cases.parts();
         let Some(job) = parts.store.job(job).await? else { return Ok(None) };
         let Some(project) = parts.store.project(job.project.clone()).await? else { return Ok(None) };
         let forge = parts.forges.of(&project).await?;
@@ -117,7 +120,7 @@ impl HostEffects {
     /// Reacts to the comments of a message, and writes the first version of its summary.
     async fn acknowledge(&self, job: JobId, message: MessageId) -> Result<(), Failed> {
         let Some((job, project, forge)) = self.find_with_project(job).await? else { return Ok(()) };
-        let Some(message) = self.0.parts().store.message(message).await? else { return Ok(()) };
+        let Some(message) = self.cases.parts().store.message(message).await? else { return Ok(()) };
         let (Some(discussion), Some(source)) = (forge.discussion(), &message.source) else { return Ok(()) };
         if !Self::is_at(&*forge, &source.repository).await? {
             return Ok(());
@@ -125,7 +128,7 @@ impl HostEffects {
         react(discussion, source, Reaction::Seen).await?;
         if project.settings.comments.answers == Answers::Full && discussion.can_update() {
             let summary = Summary { job: &job, message: &message, discussion };
-            self.0.show_progress(&summary, None, true).await?;
+            self.cases.show_progress(&summary, None, true).await?;
         }
         Ok(())
     }
@@ -133,7 +136,7 @@ impl HostEffects {
     /// Answers a message: in its summary, which replaces the progress, and with replies in threads.
     async fn answer(&self, job: JobId, message: MessageId) -> Result<(), Failed> {
         let Some((job, project, forge)) = self.find_with_project(job).await? else { return Ok(()) };
-        let Some(message) = self.0.parts().store.message(message).await? else { return Ok(()) };
+        let Some(message) = self.cases.parts().store.message(message).await? else { return Ok(()) };
         let (Some(discussion), Some(source)) = (forge.discussion(), &message.source) else { return Ok(()) };
         if !Self::is_at(&*forge, &source.repository).await? {
             return Ok(());
@@ -141,11 +144,11 @@ impl HostEffects {
         let summary = Summary { job: &job, message: &message, discussion };
         if job.options.review.is_some() && message.status == MessageStatus::Finished {
             if let Some(review) = self.write_review(&job, &message, discussion).await? {
-                self.0.show_review(&summary, &review).await?;
+                self.cases.show_review(&summary, &review).await?;
             }
             return react(discussion, source, Reaction::Done).await;
         }
-        if !self.0.show_answer(&summary, project.settings.comments.resolve).await? {
+        if !self.cases.show_answer(&summary, project.settings.comments.resolve).await? {
             return Ok(());
         }
         let is_done = message.status == MessageStatus::Finished;
@@ -158,7 +161,7 @@ impl HostEffects {
         let (Some(discussion), Some(pull), Some(checks)) = (forge.discussion(), &job.pull, &job.checks) else {
             return Ok(());
         };
-        let watch = self.0.parts().store.watch_of(job.id).await?.filter(|watch| watch.sha == *sha);
+        let watch = self.cases.parts().store.watch_of(job.id).await?.filter(|watch| watch.sha == *sha);
         let seen = watch.map(|watch| watch.checks).unwrap_or_default();
         let text = checks::report(checks, &seen, &self.url(&job)).filter(|_| checks.sha == *sha);
         let Some(text) = text else { return Ok(()) };
@@ -186,7 +189,7 @@ impl HostEffects {
     }
 
     fn url(&self, job: &Job) -> String {
-        self.0.job_page(job)
+        self.cases.job_page(job)
     }
 }
 

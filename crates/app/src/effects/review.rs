@@ -21,9 +21,9 @@ impl HostEffects {
         discussion: &dyn Discussion,
     ) -> Result<Option<String>, Failed> {
         let (Some(reviewed), Some(branch)) = (&job.options.review, &job.branch) else { return Ok(None) };
-        let Some(project) = self.0.parts().store.project(job.project.clone()).await? else { return Ok(None) };
+        let Some(project) = self.cases.parts().store.project(job.project.clone()).await? else { return Ok(None) };
         let later = |error: String| Failed::Later(format!("the changes that were reviewed cannot be read: {error}"));
-        let diff = self.1.diff(&project, job).await.map_err(|error| later(error.to_string()))?;
+        let diff = self.diffs.diff(&project, job).await.map_err(|error| later(error.to_string()))?;
         let (diff, _) = beginning(diff, DIFF_BYTES).await.map_err(|error| later(error.to_string()))?;
         let answer = message.answer.as_deref().unwrap_or_default();
         let marker = format!("{MARKER}review:{} -->", message.id);
