@@ -8,8 +8,9 @@ use super::text::{Dialect, Shown};
 use crate::ids::Sha;
 use crate::markdown::gfm;
 use crate::ports::{DiffLine, NewReview, ReviewComment};
-use crate::pull::diff_names;
+use crate::position::{LineRange, Position};
 use crate::pull::reviewed::ReviewedPull;
+use crate::pull::{DiffSide, diff_names};
 use crate::suggestion::diff_lines;
 
 /// The maximum number of comments on lines of a review.
@@ -90,6 +91,13 @@ struct Finding {
     body: String,
 }
 
+impl Finding {
+    fn position(&self) -> Position {
+        let side = if self.is_old { DiffSide::Old } else { DiffSide::New };
+        Position::lines(self.path.clone(), LineRange { start: self.first, end: self.last }, side)
+    }
+}
+
 /// Returns the review that the answer of an agent becomes. `diff` is the diff of the pull request. Findings that are not
 /// on lines of the diff, and those beyond the first ones, stand in its text. `page` is the page of the job.
 #[must_use]
@@ -102,7 +110,7 @@ pub fn review(answer: &str, diff: &str, commit: &Sha, (marker, page): (String, &
         match placed(&finding, &files) {
             Some(comment) if comments.len() < MOST_COMMENTS => comments.push(comment),
             _ => {
-                let text = format!("**{}**\n\n{}", place(&finding), gfm(&finding.body, COMMENT_CHARS));
+                let text = format!("**{}**\n\n{}", finding.position(), gfm(&finding.body, COMMENT_CHARS));
                 match left.checked_sub(text.chars().count()) {
                     Some(rest) => {
                         left = rest;
@@ -262,16 +270,6 @@ fn suggestion(body: &str) -> Option<(String, String)> {
     let longest = content.lines().map(|line| line.trim_start().chars().take_while(|c| *c == '`').count()).max();
     let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);
     Some((text, format!("{fence}suggestion\n{content}{fence}")))
-}
-
-/// Returns the position of a finding for people, in Markdown.
-fn place(finding: &Finding) -> String {
-    let path = finding.path.replace('`', "'");
-    let old = if finding.is_old { " (old version)" } else { "" };
-    match finding.first == finding.last {
-        true => format!("`{path}`, line {}{old}", finding.last),
-        false => format!("`{path}`, lines {}–{}{old}", finding.first, finding.last),
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(super) async fn add(
     let path = at(repository, &format!("/pullrequests/{pull}/comments"));
     // The description of the interface has no first line.
     let text = match comment.first {
-        Some(_) => format!("{}:\n\n{text}", comment.place()),
+        Some(_) => format!("{}:\n\n{text}", comment.lines()),
         None => text.to_owned(),
     };
     let body = json!({"content": {"raw": wire::hidden(&text)}, "inline": inline(comment)});

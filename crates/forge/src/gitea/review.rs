@@ -12,7 +12,7 @@ pub(super) fn body(review: &NewReview) -> Value {
 /// A comment is on a single line, so that its text names the others.
 fn comment(comment: &ReviewComment) -> Value {
     let body = match comment.first {
-        Some(_) => format!("{}:\n\n{}", comment.place(), comment.body),
+        Some(_) => format!("{}:\n\n{}", comment.lines(), comment.body),
         None => comment.body.clone(),
     };
     let (new, old) = match comment.last.new {

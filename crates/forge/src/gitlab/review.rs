@@ -62,7 +62,7 @@ fn text_of(comment: &ReviewComment, text: &str) -> String {
     let Some(first) = comment.first else { return text.to_owned() };
     let before = comment.last.new.zip(first.new).map_or(0, |(last, first)| last.saturating_sub(first));
     let text = text.replace("```suggestion\n", &format!("```suggestion:-{before}+0\n"));
-    format!("{}:\n\n{text}", comment.place())
+    format!("{}:\n\n{text}", comment.lines())
 }
 
 #[cfg(test)]

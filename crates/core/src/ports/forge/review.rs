@@ -1,6 +1,8 @@
 //! A review that the service writes on a code host.
 
 use crate::ids::Sha;
+use crate::position::Position;
+use crate::pull::DiffSide;
 
 /// A review to write. It is a comment: it neither approves the pull request nor requests changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,28 +52,28 @@ impl NewReview {
     /// Returns the text of the review with these comments on lines.
     #[must_use]
     pub fn text_with(&self, comments: &[&ReviewComment]) -> String {
-        let comments = comments.iter().map(|comment| format!("**{}**\n\n{}", comment.place(), comment.body));
+        let comments = comments.iter().map(|comment| format!("**{}**\n\n{}", comment.lines(), comment.body));
         std::iter::once(self.text.clone()).chain(comments).collect::<Vec<_>>().join("\n\n")
     }
 }
 
 impl ReviewComment {
     /// Returns the marker of the comment, for hosts on which each comment is written by itself. `review` is that of its
-    /// review, and `place` the index of the comment.
+    /// review, and `index` the index of the comment.
     #[must_use]
-    pub fn marker(review: &str, place: usize) -> String {
-        format!("{}:{} -->", review.trim_end_matches(" -->"), place + 1)
+    pub fn marker(review: &str, index: usize) -> String {
+        format!("{}:{} -->", review.trim_end_matches(" -->"), index + 1)
     }
 
-    /// Returns the position for people, such as "`src/a.rs`, lines 3–5", in Markdown.
+    /// Returns the lines for people, such as "`src/a.rs`, lines 3–5", in Markdown.
     #[must_use]
-    pub fn place(&self) -> String {
-        let number = |line: DiffLine| line.new.or(line.old).unwrap_or_default();
-        let old = if self.last.new.is_none() { " (old version)" } else { "" };
-        let path = self.path.replace('`', "'");
-        match self.first {
-            Some(first) => format!("`{path}`, lines {}–{}{old}", number(first), number(self.last)),
-            None => format!("`{path}`, line {}{old}", number(self.last)),
-        }
+    pub fn lines(&self) -> String {
+        let side = if self.last.new.is_some() { DiffSide::New } else { DiffSide::Old };
+        let numbered = |line: DiffLine| match line.new {
+            Some(new) => (new, DiffSide::New),
+            None => (line.old.unwrap_or_default(), DiffSide::Old),
+        };
+        let path = if side == DiffSide::New { &self.path } else { &self.old_path };
+        Position::between(path.clone(), self.first.map(numbered), numbered(self.last)).to_string()
     }
 }
