@@ -7,6 +7,7 @@ mod decide;
 mod doubts;
 mod issues;
 mod new_jobs;
+mod permissions;
 mod pull_jobs;
 mod refusal;
 mod threads;
