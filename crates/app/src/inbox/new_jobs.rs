@@ -34,6 +34,14 @@ pub(super) fn asks_for_review(read: &HookEvent, context: &Context) -> bool {
     is_of_pull && read.text().is_some_and(|text| context.identity.asks_for_review(settings, text))
 }
 
+/// Returns the permission that the author of a comment or review needs.
+pub(super) fn least_permission(read: &HookEvent, context: &Context) -> Permission {
+    match context.project.settings.comments.review_requests {
+        ReviewRequests::Read if asks_for_review(read, context) => Permission::Read,
+        _ => Permission::Write,
+    }
+}
+
 /// Returns the end of an event if the project may create no more jobs in this hour.
 pub(super) fn too_many(remedy: &str) -> Next {
     let text = format!("the hourly limit of new jobs of the project is used up; {remedy}");
@@ -80,11 +88,7 @@ impl UseCases {
             };
             return Ok(false);
         }
-        let least = match context.project.settings.comments.review_requests {
-            ReviewRequests::Read if asks_for_review(read, context) => Permission::Read,
-            _ => Permission::Write,
-        };
-        if let Some(refused) = self.refused_below(least, read, author, context).await? {
+        if let Some(refused) = self.refused_below(least_permission(read, context), read, author, context).await? {
             decision.next = refused;
             return Ok(false);
         }

@@ -7,10 +7,11 @@ use journeyman_core::inbox::review::{self, Described};
 use journeyman_core::inbox::route::addressed;
 use journeyman_core::inbox::text::Shown;
 use journeyman_core::inbox::{Content, Decision, InboxEvent, InboxState, Next, Outcome};
+use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{JobOptions, title_of};
 use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, MessageSource, Origin, SourceAuthor};
 use journeyman_core::poll::POLLED;
-use journeyman_core::ports::HostUser;
+use journeyman_core::ports::{HostUser, UpdateError};
 use journeyman_core::project::{Project, Reviews};
 use journeyman_core::pull::existing::{ExistingPull, NotUsable, PullName, check};
 use journeyman_core::pull::reviewed::ReviewedPull;
@@ -18,8 +19,9 @@ use journeyman_core::retry::backoff;
 
 use super::Problem;
 use super::context::{Context, indexed};
-use super::decide::{REVIEWS_OFF, digest, done, ends, ignored, is_temporary};
-use super::new_jobs::{Created, asks_for_review, too_many};
+use super::decide::{REVIEWS_OFF, digest, done, ends, ignored, is_deleted, is_temporary};
+use super::new_jobs::{Created, asks_for_review, least_permission, too_many};
+use super::versions::{is_overtaken, message_of, overtaken};
 use crate::UseCases;
 
 impl UseCases {
@@ -64,6 +66,11 @@ impl UseCases {
             decision.next = ignored(Outcome::PartOfReview);
             return Ok(());
         }
+        if let Some(next) = self.changed_review_request(event, read, &context).await? {
+            decision.subject = Some(about.subject.clone());
+            decision.next = next;
+            return Ok(());
+        }
         if !self.asks_for_job(event, read, &context, decision).await? {
             return Ok(());
         }
@@ -72,6 +79,41 @@ impl UseCases {
             false => self.pull_job(event, read, &context, about.number, decision).await?,
         };
         Ok(())
+    }
+
+    /// Carries out the edit or the deletion of a comment that has asked for a review: a request that still waits is
+    /// withdrawn. Returns `None` if the event decides by itself what it asks for, as an edit then does.
+    async fn changed_review_request(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        context: &Context,
+    ) -> Result<Option<Next>, Problem> {
+        let Some((about, key)) = addressed(read).filter(|(about, _)| about.is_change) else { return Ok(None) };
+        let mut known = self.versions(&event.host, &context.project.id, read, &key).await?;
+        known.retain(|other| other.number != event.number);
+        let Some(message) = message_of(&known) else { return Ok(None) };
+        if is_overtaken(read, &known) {
+            return Ok(Some(overtaken()));
+        }
+        if !is_deleted(read)
+            && let Some(refused) =
+                self.refused_below(least_permission(read, context), read, about.author, context).await?
+        {
+            return Ok(Some(refused));
+        }
+        let Some(job) = known.iter().rev().find(|other| other.message == Some(message)).and_then(|other| other.job)
+        else {
+            return Ok(None);
+        };
+        match self.parts().engine.withdraw(&context.project.id, job, message).await {
+            Ok(_) if is_deleted(read) => Ok(Some(done(Outcome::MessageWithdrawn))),
+            Ok(_) => Ok(None),
+            Err(UpdateError::Rejected(Rejected::AlreadyDelivered) | UpdateError::NotFound) => {
+                Ok(Some(ignored(Outcome::TooLate)))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn pull_job(

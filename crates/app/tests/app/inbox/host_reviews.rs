@@ -2,6 +2,7 @@
 
 use journeyman_core::code_host::HostKind;
 use journeyman_core::hook::{CommentAction, HookContent, HostComment};
+use journeyman_core::message::MessageStatus;
 use journeyman_core::ports::{DiffLine, Permission, Reaction};
 use journeyman_core::project::ReviewRequests;
 use journeyman_core::pull::{HostPull, PullState};
@@ -116,5 +117,73 @@ async fn what_cannot_be_reviewed_is_answered_with_the_reason() {
             let told = desk.host.written().remove(0).text;
             assert!(told.contains(reason), "{name}: {told}");
         }
+    }
+}
+
+fn changed(comment: &HostComment, action: CommentAction, seconds: u64, body: &str) -> HookContent {
+    let (version, body) = (format!("2027-01-15T08:00:{seconds:02}Z"), body.to_owned());
+    HookContent::Comment { number: OTHER, action, comment: HostComment { version, body, ..comment.clone() } }
+}
+
+/// Returns the statuses of the messages of the jobs that review, oldest first.
+async fn statuses(desk: &Desk) -> Vec<MessageStatus> {
+    let mut found = Vec::new();
+    for job in desk.jobs().await.into_iter().filter(|job| job.options.review.is_some()) {
+        let messages = desk.fixture.store.messages(job.id).await.unwrap();
+        found.extend(messages.into_iter().map(|message| message.status));
+    }
+    found
+}
+
+#[tokio::test]
+async fn an_edit_of_a_request_replaces_a_review_that_waits_and_a_deletion_withdraws_it() {
+    for desk in Desk::all().await {
+        let name = desk.name();
+        desk.host.put_pull(of_fork());
+        let request = comment("1", &desk.maria(), "@journeyman review");
+        desk.deliver(on_other(request.clone())).await;
+        desk.settle().await;
+        desk.deliver(changed(&request, CommentAction::Edited, 5, "@journeyman review the order")).await;
+        desk.settle().await;
+        assert_eq!(statuses(&desk).await, [MessageStatus::Withdrawn, MessageStatus::Queued], "{name}");
+        desk.deliver(changed(&request, CommentAction::Deleted, 9, "")).await;
+        desk.settle().await;
+        assert_eq!(statuses(&desk).await, [MessageStatus::Withdrawn; 2], "{name}");
+        assert_eq!(desk.outcomes().await, ["job_created", "job_created", "message_withdrawn"], "{name}");
+        while desk.work().await {}
+        desk.settle().await;
+        assert_eq!(desk.host.written_reviews(), [], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_edit_of_a_request_after_the_review_has_begun_comes_too_late() {
+    for desk in Desk::all().await {
+        let name = desk.name();
+        desk.host.put_pull(of_fork());
+        let request = comment("1", &desk.maria(), "@journeyman review");
+        desk.deliver(on_other(request.clone())).await;
+        desk.settle().await;
+        while desk.work().await {}
+        desk.deliver(changed(&request, CommentAction::Edited, 5, "@journeyman review the order")).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["job_created", "too_late"], "{name}");
+        assert_eq!((statuses(&desk).await.len(), desk.host.written_reviews().len()), (1, 1), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_edit_by_someone_who_may_not_ask_changes_nothing() {
+    for desk in Desk::all().await {
+        let name = desk.name();
+        desk.host.put_pull(of_fork());
+        let request = comment("1", &desk.maria(), "@journeyman review");
+        desk.deliver(on_other(request.clone())).await;
+        desk.settle().await;
+        let eve = desk.host.user("eve", Permission::Read);
+        desk.deliver_by(&eve, changed(&request, CommentAction::Edited, 5, "@journeyman review nothing")).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["job_created", "not_permitted"], "{name}");
+        assert_eq!(statuses(&desk).await, [MessageStatus::Queued], "{name}");
     }
 }
