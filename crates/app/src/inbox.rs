@@ -14,7 +14,8 @@ mod threads;
 mod versions;
 
 use futures::future::join_all;
-use journeyman_core::code_host::{CodeHost, CodeHostId};
+use journeyman_core::code_host::{CodeHost, CodeHostId, HostName};
+use journeyman_core::hook::{HookContent, HookEvent};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::inbox::{
     Content, Decision, INBOX_LEASE, INBOX_LIMIT, InboxEvent, InboxState, MAX_ATTEMPTS, MOST_BYTES, NewEvent, Next,
@@ -142,29 +143,54 @@ impl UseCases {
 
     /// Carries out the events that are due, and returns their number. If it is positive, more may be due.
     ///
+    /// Comments of the same conversation are decided one after the other, so that the first one that asks for work is
+    /// the first message of a new job. The others are decided at the same time.
+    ///
     /// # Errors
     /// The store failed. Claimed events are due again when their lease expires.
     pub async fn carry_out_due_events(&self) -> Result<usize, StoreError> {
         let (store, now) = (&self.parts().store, self.parts().engine.now());
         let events = store.claim_events(now, INBOX_LEASE, BATCH).await?;
-        let ends = join_all(events.iter().map(|event| self.carry_out_event(event))).await;
+        let count = events.len();
+        let conversations = by_conversation(join_all(events.into_iter().map(|event| self.with_content(event))).await);
+        let ends = join_all(conversations.iter().map(|events| self.carry_out_conversation(events))).await;
         ends.into_iter().collect::<Result<(), StoreError>>()?;
         let jobs = store.jobs_with_due_events(now, JOBS).await?;
         let sent = join_all(jobs.iter().map(|job| self.send_batch(*job))).await;
         let sent = sent.into_iter().collect::<Result<Vec<bool>, StoreError>>()?;
-        Ok(events.len() + sent.into_iter().filter(|sent| *sent).count())
+        Ok(count + sent.into_iter().filter(|sent| *sent).count())
     }
 
-    async fn carry_out_event(&self, event: &InboxEvent) -> Result<(), StoreError> {
-        let decided = tokio::time::timeout(INBOX_LIMIT, self.decide(event)).await;
-        let decision = match decided.unwrap_or_else(|_| Err(Problem::timeout())) {
-            Ok(decision) => decision,
-            Err(problem) => {
-                let (project, job, read) = (event.project.clone(), event.job, event.read().cloned().map(Box::new));
-                let next = self.next_attempt(event, problem);
-                Decision { project, job, event: read, subject: None, next }
+    async fn with_content(&self, event: InboxEvent) -> ClaimedEvent {
+        let content = self.read(&event).await;
+        ClaimedEvent { event, content }
+    }
+
+    /// Decides about the claimed events of a conversation in their order. Those for which the lease leaves no time are due
+    /// again when it expires.
+    async fn carry_out_conversation(&self, events: &[ClaimedEvent]) -> Result<(), StoreError> {
+        let carried_out = async {
+            for claimed in events {
+                self.carry_out_event(claimed).await?;
             }
+            Ok(())
         };
+        tokio::time::timeout(INBOX_LEASE, carried_out).await.unwrap_or(Ok(()))
+    }
+
+    async fn carry_out_event(&self, ClaimedEvent { event, content }: &ClaimedEvent) -> Result<(), StoreError> {
+        let decided = match content {
+            Ok(content) => match tokio::time::timeout(INBOX_LIMIT, self.decide(event, content)).await {
+                Ok(decided) => decided,
+                Err(_) => Err(Problem::timeout()),
+            },
+            Err(problem) => Err(problem.clone()),
+        };
+        let decision = decided.unwrap_or_else(|problem| {
+            let (project, job, read) = (event.project.clone(), event.job, event.read().cloned().map(Box::new));
+            let next = self.next_attempt(event, problem);
+            Decision { project, job, event: read, subject: None, next }
+        });
         self.parts().store.decide_event(event.number, event.attempts, decision).await?;
         Ok(())
     }
@@ -193,8 +219,47 @@ const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
 /// The shortest time between two looks.
 const SHORTEST_WAIT: std::time::Duration = std::time::Duration::from_millis(50);
 
+/// A claimed event with what it says.
+struct ClaimedEvent {
+    event: InboxEvent,
+    content: Result<ReadContent, Problem>,
+}
+
+impl ClaimedEvent {
+    /// Returns the conversation that the event is a comment in: the code host, the path of the repository, and the number
+    /// of the pull request or issue.
+    fn conversation(&self) -> Option<(&HostName, &str, u64)> {
+        let Ok(Ok(read)) = &self.content else { return None };
+        let number = match &read.content {
+            HookContent::Comment { number, .. } | HookContent::Review { number, .. } => *number,
+            HookContent::Issue { issue, .. } => issue.number,
+            _ => return None,
+        };
+        Some((&self.event.host, &read.repository.as_ref()?.path, number))
+    }
+}
+
+/// Returns the events in groups: those of each conversation in their order, and each other event for itself.
+fn by_conversation(events: Vec<ClaimedEvent>) -> Vec<Vec<ClaimedEvent>> {
+    let mut groups: Vec<Vec<ClaimedEvent>> = Vec::new();
+    for event in events {
+        let conversation = event.conversation();
+        let known = groups.iter_mut().find(|group| {
+            conversation.is_some() && group.first().is_some_and(|first| first.conversation() == conversation)
+        });
+        match known {
+            Some(group) => group.push(event),
+            None => groups.push(vec![event]),
+        }
+    }
+    groups
+}
+
+/// What an event says, or why it cannot be read.
+type ReadContent = Result<HookEvent, String>;
+
 /// A failure that may pass: of the code host, or of the store.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Problem(pub(crate) String);
 
 impl Problem {

@@ -17,8 +17,8 @@ use journeyman_core::project::{Project, Reviews};
 use journeyman_core::pull::compared::MovedBranch;
 use journeyman_core::pull::{HostPull, IndexedPull, PullState, PullSummary};
 
-use super::Problem;
 use super::context::{Context, indexed};
+use super::{Problem, ReadContent};
 use crate::UseCases;
 
 /// The answer to a request for help.
@@ -60,8 +60,8 @@ pub(super) fn done(outcome: Outcome) -> Next {
 }
 
 impl UseCases {
-    /// Decides what becomes of an event, and carries out what happens at once.
-    pub(super) async fn decide(&self, event: &InboxEvent) -> Result<Decision, Problem> {
+    /// Decides what becomes of an event with a content, and carries out what happens at once.
+    pub(super) async fn decide(&self, event: &InboxEvent, content: &ReadContent) -> Result<Decision, Problem> {
         let mut decision = Decision {
             project: event.project.clone(),
             job: None,
@@ -69,10 +69,10 @@ impl UseCases {
             subject: None,
             next: ignored(Outcome::NotUsed),
         };
-        let read = match self.read(event).await? {
+        let read = match content {
             Ok(read) => read,
             Err(detail) => {
-                decision.next = ends(InboxState::Failed, Outcome::Unreadable, Some(detail));
+                decision.next = ends(InboxState::Failed, Outcome::Unreadable, Some(detail.clone()));
                 return Ok(decision);
             }
         };
@@ -102,7 +102,7 @@ impl UseCases {
                 self.record_pull(event, repository, *number, *state, &mut decision).await?;
             }
             (HookContent::Comment { .. } | HookContent::Review { .. }, Some(repository)) => {
-                self.comment(event, &read, repository, &mut decision).await?;
+                self.comment(event, read, repository, &mut decision).await?;
                 let is_refused = matches!(decision.next, Next::Ends { outcome: Outcome::NotPermitted, .. });
                 if let Some(subject) = decision.subject.as_mut().filter(|_| is_refused && event.event == POLLED) {
                     // A webhook about this version may say who has edited the comment, so it is no duplicate.
@@ -110,15 +110,16 @@ impl UseCases {
                 }
             }
             (HookContent::Issue { issue, .. }, Some(repository)) => {
-                self.issue(event, &read, repository, issue, &mut decision).await?;
+                self.issue(event, read, repository, issue, &mut decision).await?;
             }
             _ => {}
         }
-        self.tell_decision(event, &read, &decision).await?;
+        self.tell_decision(event, read, &decision).await?;
         Ok(decision)
     }
 
-    async fn read(&self, event: &InboxEvent) -> Result<Result<HookEvent, String>, Problem> {
+    /// Reads the content of an event.
+    pub(super) async fn read(&self, event: &InboxEvent) -> Result<ReadContent, Problem> {
         Ok(match &event.content {
             Some(Content::Read(read)) => Ok((**read).clone()),
             Some(Content::Raw(body)) => {

@@ -35,7 +35,8 @@ impl UseCases {
         decision: &mut Decision,
     ) -> Result<(), Problem> {
         let is_review = matches!(read.content, HookContent::Review { .. });
-        if !is_review && !read.text().is_some_and(|text| text.contains('@')) {
+        let mentions_someone = read.text().is_some_and(|text| text.contains('@'));
+        if !is_review && !mentions_someone && !self.has_asked(event, read, &project).await? {
             // Most comments on pull requests of others are not for the service, which then asks the host nothing.
             return Ok(());
         }
@@ -79,6 +80,13 @@ impl UseCases {
             false => self.pull_job(event, read, &context, about.number, decision).await?,
         };
         Ok(())
+    }
+
+    /// Returns whether an earlier version of an edited or deleted comment has become a message.
+    async fn has_asked(&self, event: &InboxEvent, read: &HookEvent, project: &Project) -> Result<bool, Problem> {
+        let Some((_, key)) = addressed(read).filter(|(about, _)| about.is_change) else { return Ok(false) };
+        let known = self.known_about(&event.host, &project.id, key).await?;
+        Ok(known.iter().any(|other| other.message.is_some()))
     }
 
     /// Carries out the edit or the deletion of a comment that has asked for a review: a request that still waits is

@@ -515,6 +515,7 @@ fn message() -> Value {
         "leftOutMore": 0,
         "carriedOver": null,
         "source": null,
+        "checks": ["unit passed", "lint passed"],
     })
 }
 

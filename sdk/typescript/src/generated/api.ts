@@ -6043,7 +6043,11 @@ export interface operations {
                      *           "leftOut": [],
                      *           "leftOutMore": 0,
                      *           "carriedOver": null,
-                     *           "source": null
+                     *           "source": null,
+                     *           "checks": [
+                     *             "unit passed",
+                     *             "lint passed"
+                     *           ]
                      *         }
                      *       ],
                      *       "nextCursor": null
@@ -6100,7 +6104,11 @@ export interface operations {
                      *       "leftOut": [],
                      *       "leftOutMore": 0,
                      *       "carriedOver": null,
-                     *       "source": null
+                     *       "source": null,
+                     *       "checks": [
+                     *         "unit passed",
+                     *         "lint passed"
+                     *       ]
                      *     }
                      */
                     "application/json": components["schemas"]["Message"];

@@ -49,9 +49,8 @@ async fn a_mention_on_a_pull_request_of_a_person_starts_work_on_it() {
         desk.host.put_pull(of_person());
         desk.deliver(on_other(comment("1", &maria, "Nice."))).await;
         desk.deliver(on_other(comment("2", &maria, "@journeyman add a test"))).await;
-        desk.deliver(on_other(comment("3", &maria, "@journeyman and a comment"))).await;
         desk.settle().await;
-        // The job was made while the last comment was read, which was read again.
+        desk.deliver(on_other(comment("3", &maria, "@journeyman and a comment"))).await;
         desk.settle().await;
         assert_eq!(desk.outcomes().await, ["no_job", "job_created", "message"], "{name}");
         let jobs = desk.jobs().await;
@@ -72,6 +71,23 @@ async fn a_mention_on_a_pull_request_of_a_person_starts_work_on_it() {
             "{name}"
         );
         assert!(desk.host.written().iter().all(|written| written.text.starts_with("⏳")), "{name}: only the progress");
+    }
+}
+
+#[tokio::test]
+async fn mentions_that_arrive_at_the_same_time_become_messages_of_one_job_in_their_order() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        desk.host.put_pull(of_person());
+        for id in ["1", "2", "3"] {
+            desk.deliver(on_other(comment(id, &maria, &format!("@journeyman do {id}")))).await;
+        }
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["job_created", "message", "message"], "{name}");
+        assert_eq!(desk.jobs().await.len(), 2, "{name}");
+        let all: String = of_new_jobs(&desk).await.into_iter().map(|message| message.prompt).collect();
+        let places = ["1", "2", "3"].map(|id| all.find(&format!("@journeyman do {id}")));
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{name}: {all}");
     }
 }
 
