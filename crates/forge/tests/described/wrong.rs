@@ -70,6 +70,30 @@ fn a_wrong_request_to_github_is_reported() {
 }
 
 #[test]
+fn a_wrong_request_to_gitlab_is_reported() {
+    let pull = json!({"title": "T", "source_branch": "work", "target_branch": "main"});
+    for (method, target, body, expected) in [
+        (Method::POST, "/projects/7/merge_requests", pull.clone(), ""),
+        (Method::GET, "/projects/acme%2Fshop/merge_requests?state=all&per_page=100", Value::Null, ""),
+        (Method::PUT, "/projects/7/merge_requests/1", json!({"add_labels": "bot,ui"}), ""),
+        (Method::PUT, "/projects/7/merge_requests", pull.clone(), "no such operation"),
+        (Method::GET, "/projects/7/pulls", Value::Null, "no such operation"),
+        (Method::GET, "/projects/7/merge_requests/one", Value::Null, "path parameter merge_request_iid"),
+        (Method::GET, "/projects/7/merge_requests?state=everything", Value::Null, "query parameter state"),
+        (Method::GET, "/projects/7/merge_requests?per_page=many", Value::Null, "query parameter per_page"),
+        (Method::GET, "/projects/7/merge_requests?author=ada", Value::Null, "author is not described"),
+        (Method::GET, "/projects/7/merge_requests", pull, "has no body"),
+        (Method::POST, "/projects/7/merge_requests", Value::Null, "the body is missing"),
+        (Method::POST, "/projects/7/merge_requests", json!({"title": "T"}), "is a required property"),
+        (Method::POST, "/projects/7/merge_requests/1/notes", json!({"body": 1}), "at \"/body\""),
+        (Method::POST, "/projects/7/statuses/abc", json!({"state": "done"}), "at \"/state\""),
+        (Method::POST, "/projects/7/statuses/abc", json!({"state": "success", "text": "x"}), "'text' was unexpected"),
+    ] {
+        reports(Product::Gitlab, &method, target, &body, expected);
+    }
+}
+
+#[test]
 fn a_wrong_request_to_gitea_and_forgejo_is_reported() {
     let pull = json!({"title": "T", "head": "work", "base": "main"});
     let status = json!({"context": "journeyman", "state": "success"});
