@@ -10,7 +10,7 @@ use journeyman_core::ids::JobId;
 use journeyman_core::job::command::PullRef;
 use journeyman_core::job::{JobOptions, Pull, PullRepository};
 use journeyman_core::poll::{Poll, PollProblem};
-use journeyman_core::ports::{PollStore, ProjectStore};
+use journeyman_core::ports::{JobStore, PollStore, ProjectStore};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
 use journeyman_core::pull::existing::ExistingPull;
@@ -167,4 +167,22 @@ async fn texts_of_the_code_host_are_escaped_and_only_web_pages_are_links() {
     let page = fixture.list("").await;
     assert_harmless(&page, &["title"]);
     assert!(!page.contains("javascript:"), "{page}");
+}
+
+#[tokio::test]
+async fn a_new_job_may_ask_the_code_host_to_merge() {
+    let fixture = remote().await;
+    let offers = async |project: &str| {
+        let path = format!("/projects/{project}/jobs/new?auto-merge=on");
+        fixture.send(Some(Role::Member), Method::GET, &path, "").await.body.contains("name=\"auto-merge\" checked")
+    };
+    assert!(offers("remote").await);
+    assert!(!offers("shop").await, "the built-in code host does not merge by itself");
+    for (form, expected) in [("prompt=x&auto-merge=on", Some(true)), ("prompt=x", None)] {
+        let sent = fixture.send(Some(Role::Member), Method::POST, "/projects/remote/jobs", form).await;
+        assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
+        let id: JobId = sent.header("location").rsplit('/').next().unwrap().parse().unwrap();
+        let job = fixture.store.job(id).await.unwrap().unwrap();
+        assert_eq!(job.options.auto_merge, expected, "{form}");
+    }
 }

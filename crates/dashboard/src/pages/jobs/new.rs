@@ -36,6 +36,7 @@ struct NewPage<'a> {
     pull_request: String,
     choices: Choices,
     draft: bool,
+    auto_merge: bool,
     /// True if a field behind *More options* has a value.
     has_options: bool,
     /// The branches of the repository, if it is on the built-in code host.
@@ -103,7 +104,9 @@ impl<'a> NewPage<'a> {
             )
             .with_effort(&at.project, &fields.text("effort")),
             draft: fields.is_set("draft"),
-            has_options: fields.is_set("draft") || options.iter().any(|name| fields.given(name).is_some()),
+            auto_merge: fields.is_set("auto-merge"),
+            has_options: ["draft", "auto-merge"].iter().any(|name| fields.is_set(name))
+                || options.iter().any(|name| fields.given(name).is_some()),
             branches: branches.unwrap_or_default(),
             directives: DIRECTIVES,
             starters,
@@ -169,6 +172,7 @@ fn request(fields: &Fields) -> Result<JobRequest, String> {
         agent: fields.given("agent"),
         title: fields.given("title"),
         draft: fields.is_set("draft").then_some(true),
+        auto_merge: fields.is_set("auto-merge").then_some(true),
         pull_request: fields.given("pull-request"),
         labels: fields.separated("labels"),
         ..JobRequest::default()
