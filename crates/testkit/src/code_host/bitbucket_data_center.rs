@@ -1,6 +1,8 @@
-//! The interface of Bitbucket Data Center, version 9. Answers of the product that no document confirms are marked with
-//! "unconfirmed".
+//! The interface of Bitbucket Data Center, version 9, from Atlassian's description of the REST interface of version 9.2
+//! (developer.atlassian.com/server/bitbucket/rest/v905). Names of exceptions are those of the Java documentation. Answers
+//! of the product that no document confirms are marked with "unconfirmed".
 
+mod builds;
 mod comments;
 mod pulls;
 
@@ -8,9 +10,10 @@ use http::Method;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
+use self::builds::{build, builds, set_build};
 use self::comments::react;
-use self::pulls::{create_pull, in_pull, list_pulls, text};
-use super::state::{Repository, State, Status, Token, User};
+use self::pulls::{create_pull, in_pull, list_pulls};
+use super::state::{Repository, State, Token, User};
 use super::{Call, Reply};
 
 /// The package of the exceptions.
@@ -98,7 +101,11 @@ fn parts(call: &Call) -> Vec<&str> {
 }
 
 fn properties() -> Reply {
-    Reply::json(200, &json!({"version": "9.2.0", "buildNumber": "9002000", "displayName": "Bitbucket"}))
+    let build = "1725321600000";
+    Reply::json(
+        200,
+        &json!({"version": "9.2.0", "buildNumber": "9002000", "buildDate": build, "displayName": "Bitbucket"}),
+    )
 }
 
 fn signed_in(state: &mut State, call: &Call, user: &User, token: &Token) -> Reply {
@@ -118,6 +125,11 @@ fn signed_in(state: &mut State, call: &Call, user: &User, token: &Token) -> Repl
                 Ok(repository) => repository,
                 Err(reply) => return reply,
             };
+            // A token with the permission to read only pulls and clones ("HTTP access tokens" in the documentation). Build
+            // statuses need REPO_READ.
+            if call.method != Method::GET && !token.can_write && !matches!(below, ["commits", _, "builds"]) {
+                return not_permitted();
+            }
             let request = Request { call, user, token, repository };
             if *module == "api" { in_repository(state, &request, below) } else { react(state, &request, below) }
         }
@@ -173,9 +185,21 @@ fn slug_of(user: &User) -> String {
     user.name.to_lowercase().chars().map(plain).collect()
 }
 
+fn email_of(user: &User) -> String {
+    format!("{}@mail.example", slug_of(user))
+}
+
 fn show_user(user: &User) -> Value {
     let kind = if user.is_bot { "SERVICE" } else { "NORMAL" };
-    json!({"id": user.id, "name": user.name, "slug": slug_of(user), "displayName": user.name, "active": true, "type": kind})
+    json!({
+        "id": user.id,
+        "name": user.name,
+        "slug": slug_of(user),
+        "displayName": user.name,
+        "emailAddress": email_of(user),
+        "active": true,
+        "type": kind,
+    })
 }
 
 fn show_repository(repository: &Repository) -> Value {
@@ -192,15 +216,20 @@ fn show_repository(repository: &Repository) -> Value {
     })
 }
 
-/// Lists users, whose names contain the filter and who have the permissions. Unknown parameters are ignored.
+/// Lists users, whose names or addresses contain the filter and who have the permissions. Unknown parameters are ignored.
 fn users(state: &mut State, call: &Call) -> Reply {
     let filter = call.parameter("filter").unwrap_or_default().to_lowercase();
     let mut found: Vec<User> = state.users.clone();
-    found.retain(|user| user.name.to_lowercase().contains(&filter));
-    let ignores_permissions = state.ignores_permissions;
-    for number in (1..).take_while(|_| !ignores_permissions) {
-        let root = format!("permission.{number}");
-        let Some(wanted) = call.parameter(&root) else { break };
+    found.retain(|user| user.name.to_lowercase().contains(&filter) || email_of(user).contains(&filter));
+    // "permission", and "permission.N" with consecutive numbers from 1 (GET /api/latest/users).
+    let has = |root: &String| call.parameter(root).is_some();
+    let numbered = (1..).map(|number| format!("permission.{number}")).take_while(has);
+    let mut roots: Vec<String> = ["permission".to_owned()].into_iter().filter(has).chain(numbered).collect();
+    if state.ignores_permissions {
+        roots.clear();
+    }
+    for root in roots {
+        let wanted = call.parameter(&root).unwrap_or_default();
         let below = |name: &str| call.parameter(&format!("{root}.{name}")).map(str::to_owned);
         if wanted == "LICENSED_USER" {
             continue;
@@ -225,75 +254,32 @@ fn repositories(state: &State, call: &Call, user: &User, token: &Token) -> Reply
     let has_name = |repository: &&Repository| {
         call.parameter("name").is_none_or(|name| parts_of(repository).1.eq_ignore_ascii_case(name.trim()))
     };
-    let listed = state.repositories.iter().filter(has_name);
+    // GET /api/latest/repos: "This filter defaults to ACTIVE when not set".
+    let is_wanted = |repository: &&Repository| match call.parameter("archived").unwrap_or("ACTIVE") {
+        "ALL" => true,
+        other => repository.is_archived == (other == "ARCHIVED"),
+    };
+    let has_key = |repository: &&Repository| {
+        call.parameter("projectkey").is_none_or(|key| parts_of(repository).0.eq_ignore_ascii_case(key.trim()))
+    };
+    let listed = state.repositories.iter().filter(has_name).filter(is_wanted).filter(has_key);
     let listed = listed.filter(|repository| level(repository, user, token) >= wanted);
     page(call, &listed.map(show_repository).collect::<Vec<_>>())
 }
 
-/// Lists the builds of a commit in all repositories, newest first, with those that belong to none. Every user with a
-/// license may read and write here.
-fn builds(state: &State, call: &Call, user: &User, token: &Token, sha: &str) -> Reply {
-    let of_none = state.instance_builds.iter().filter(|status| status.sha == sha).map(show_build);
-    let visible = state.repositories.iter().filter(|repository| level(repository, user, token) > 0);
-    let listed = of_none.chain(visible.flat_map(|repository| builds_of(repository, sha)));
-    page(call, &listed.collect::<Vec<_>>())
-}
-
-fn show_build(status: &Status) -> Value {
-    json!({
-        "key": status.context,
-        "name": status.context,
-        "state": status.state,
-        "url": status.url,
-        "description": status.description,
-        "updatedDate": 1_767_225_600_000_u64,
-    })
-}
-
-/// Returns the builds of a commit in a repository, newest first.
-fn builds_of(repository: &Repository, sha: &str) -> Vec<Value> {
-    let statuses = repository.statuses.iter().rev().filter(|status| status.sha == sha).map(show_build);
-    let checks = repository.checks.iter().filter(|check| check.sha == sha).map(|check| {
-        let state = match check.passed {
-            None => "INPROGRESS",
-            Some(true) => "SUCCESSFUL",
-            Some(false) => "FAILED",
-        };
-        let url = format!("https://ci.example/{}", check.id);
-        json!({"key": format!("CI-{}", check.id), "name": check.name, "state": state, "url": url})
-    });
-    statuses.chain(checks).collect()
-}
-
-/// Returns a build of a repository by its key. The name of the exception is unconfirmed.
-fn build(repository: &Repository, call: &Call, sha: &str) -> Reply {
-    let Some(key) = call.parameter("key").filter(|key| !key.is_empty()) else {
-        return invalid("key", "The key is missing.");
-    };
-    match builds_of(repository, sha).iter().find(|build| build["key"] == *key) {
-        Some(build) => Reply::json(200, build),
-        None => error(404, "build.status.NoSuchBuildStatusException", &format!("There is no build {key}.")),
-    }
-}
-
 /// Answers a request about a repository.
 fn in_repository(state: &mut State, request: &Request<'_>, below: &[&str]) -> Reply {
-    let Request { call, user, token, repository } = request;
-    if call.method != Method::GET {
-        // The product also permits readers to open pull requests and to comment. A token that may only read stands for
-        // one without the permission.
-        if level(repository, user, token) < 2 {
-            return not_permitted();
-        }
-        if repository.is_archived && below.first() == Some(&"pull-requests") {
-            let text = format!("The repository {} is read-only", repository.path);
-            // The name of the exception is unconfirmed.
-            return error(409, "repository.RepositoryReadOnlyException", &text);
-        }
+    let Request { call, repository, .. } = request;
+    if call.method != Method::GET && repository.is_archived && below.first() == Some(&"pull-requests") {
+        let text = format!("The repository {} is archived.", repository.path);
+        return error(409, "repository.RepositoryArchivedException", &text);
     }
     match (&call.method, below) {
         (&Method::GET, []) => Reply::json(200, &show_repository(repository)),
-        (&Method::GET, ["default-branch"]) if repository.branches.is_empty() => Reply::text(204, ""),
+        (&Method::GET, ["default-branch"]) if repository.branches.is_empty() => {
+            let text = format!("main is the default branch of {}, but this branch does not exist.", repository.path);
+            error(404, "repository.NoDefaultBranchException", &text)
+        }
         (&Method::GET, ["default-branch"]) => {
             Reply::json(200, &json!({"id": "refs/heads/main", "displayId": "main", "type": "BRANCH"}))
         }
@@ -311,37 +297,4 @@ fn in_repository(state: &mut State, request: &Request<'_>, below: &[&str]) -> Re
         }
         _ => unknown(),
     }
-}
-
-/// Sets the status of a commit, which replaces that with the same key.
-fn set_build(state: &mut State, request: &Request<'_>, sha: &str) -> Reply {
-    let call = request.call;
-    let field = |name: &str| text(call, name);
-    if sha.len() != 40 || !sha.chars().all(|c| c.is_ascii_hexdigit()) {
-        return invalid("commitId", "The commit must be a full hash.");
-    }
-    if field("key").is_empty() || field("key").chars().count() > 255 {
-        return invalid("key", "The key must have 1 to 255 characters.");
-    }
-    if !["SUCCESSFUL", "FAILED", "INPROGRESS", "CANCELLED", "UNKNOWN"].contains(&field("state").as_str()) {
-        return invalid("state", "The state is invalid.");
-    }
-    if !field("url").starts_with("http") || field("url").chars().count() > 450 {
-        return invalid("url", "The URL must be absolute, and have at most 450 characters.");
-    }
-    if field("description").chars().count() > 255 {
-        return invalid("description", "The description may have at most 255 characters.");
-    }
-    let status = Status {
-        sha: sha.to_owned(),
-        context: field("key"),
-        state: field("state"),
-        url: field("url"),
-        description: field("description"),
-        pipeline: 0,
-    };
-    let statuses = &mut state.by_id(request.repository.id).unwrap().statuses;
-    statuses.retain(|known| known.sha != status.sha || known.context != status.context);
-    statuses.push(status);
-    Reply::text(204, "")
 }

@@ -44,6 +44,9 @@ impl Times {
             for comment in repository.reviews.iter().flat_map(|review| &review.comments) {
                 contents.push((format!("comment/{}", comment.id), comment.body.clone()));
             }
+            for reply in &repository.replies {
+                contents.push((format!("comment/{}", reply.id), reply.body.clone()));
+            }
             for review in &repository.reviews {
                 contents.push((format!("review/{}", review.id), review.body.clone()));
             }
@@ -71,9 +74,19 @@ impl Times {
         self.known.get(key).map_or((START, START), |known| (known.created, known.updated))
     }
 
+    /// Returns the times at which a comment was created and changed, in seconds since 1970.
+    pub(super) fn of_comment(&self, comment: u64) -> (i64, i64) {
+        self.of(&format!("comment/{comment}"))
+    }
+
+    /// Returns the times at which a pull request was created and changed, in seconds since 1970.
+    pub(super) fn of_pull(&self, repository: u64, number: u64) -> (i64, i64) {
+        self.of(&format!("{repository}/{number}"))
+    }
+
     /// Returns the time of the last change of a comment, as hosts write it.
     pub(super) fn updated(&self, comment: u64) -> String {
-        written(self.of(&format!("comment/{comment}")).1)
+        written(self.of_comment(comment).1)
     }
 }
 
@@ -107,9 +120,7 @@ pub(super) fn answer(product: Product, state: &mut State, call: &Call) -> Option
     let parts: Vec<&str> = call.segments.iter().map(String::as_str).collect();
     let (path, below) = match (product, parts.as_slice()) {
         (Product::Github, ["api", "v3", "repos", owner, name, below @ ..])
-        | (Product::Gitea | Product::Forgejo, ["api", "v1", "repos", owner, name, below @ ..])
-        | (Product::Bitbucket, ["2.0", "repositories", owner, name, below @ ..])
-        | (Product::BitbucketDataCenter, ["rest", "api", "latest", "projects", owner, "repos", name, below @ ..]) => {
+        | (Product::Gitea | Product::Forgejo, ["api", "v1", "repos", owner, name, below @ ..]) => {
             (format!("{owner}/{name}"), below)
         }
         (Product::Gitlab, ["api", "v4", "projects", id, below @ ..]) => {
@@ -119,23 +130,21 @@ pub(super) fn answer(product: Product, state: &mut State, call: &Call) -> Option
     };
     let found = state.by_path(&path)?.clone();
     let time = |name: &str| call.parameter(name).map(str::to_owned);
-    let filter = || call.parameter("q")?.strip_prefix("updated_on >= ").map(str::to_owned);
-    let since = time("since").or_else(|| time("updated_after")).or_else(filter);
+    let since = time("since").or_else(|| time("updated_after"));
     let since = since.map_or(0, |text| text.parse::<Timestamp>().unwrap().as_micros() / 1_000_000);
     let poll = Poll { state, call, product, found, since };
     match product {
         Product::Github => poll.github(below),
         Product::Gitlab => poll.gitlab(below),
         Product::Gitea | Product::Forgejo => poll.gitea(below),
-        Product::Bitbucket => poll.bitbucket(below),
-        Product::BitbucketDataCenter => poll.data_center(below),
+        Product::Bitbucket | Product::BitbucketDataCenter => None,
     }
 }
 
 impl Poll<'_> {
     /// Returns the answer to the same request without the parameters of a poll.
     fn plain(&mut self) -> Result<Value, Reply> {
-        let polls = ["since", "updated_after", "q", "sort", "order_by"];
+        let polls = ["since", "updated_after", "sort", "order_by"];
         let mut call = self.call.clone();
         call.query.retain(|(name, _)| !polls.contains(&name.as_str()));
         let reply = super::product_answer(self.product, self.state, &call);
@@ -175,11 +184,14 @@ impl Poll<'_> {
     /// Returns the issues and pull requests that have changed, oldest first.
     fn entries(&self) -> Vec<Value> {
         let mut listed = Vec::new();
+        let kind = if self.product == Product::Github { "pull" } else { "pulls" };
         for pull in &self.found.pulls {
             let merged_at = (pull.state == PullState::Merged).then_some("2027-01-15T08:00:00Z");
             listed.push(json!({
                 "number": pull.number,
                 "title": pull.title,
+                "body": pull.body,
+                "html_url": format!("{}/{}/{kind}/{}", self.state.url, self.found.path, pull.number),
                 "state": if pull.state == PullState::Open { "open" } else { "closed" },
                 "user": self.user(pull.author),
                 "labels": [],
@@ -406,53 +418,6 @@ impl Poll<'_> {
             listed.reverse();
         }
         Reply::json(200, &Value::Array(listed))
-    }
-
-    fn bitbucket(mut self, below: &[&str]) -> Option<Reply> {
-        self.call.parameter("q").filter(|filter| filter.starts_with("updated_on >= "))?;
-        let mut body = match self.plain() {
-            Ok(body) => body,
-            Err(refusal) => return Some(refusal),
-        };
-        let mut found = BTreeMap::new();
-        for item in body["values"].as_array().unwrap() {
-            let id = item["id"].as_u64().unwrap();
-            let (created, updated) = if below == ["pullrequests"] { self.of(id) } else { self.comment(&item["id"]) };
-            let mut item = item.clone();
-            (item["created_on"], item["updated_on"]) = (written(created).into(), written(updated).into());
-            if updated >= self.since {
-                found.insert((updated, id), item);
-            }
-        }
-        body["values"] = found.into_values().collect();
-        Some(Reply::json(200, &body))
-    }
-
-    fn data_center(mut self, below: &[&str]) -> Option<Reply> {
-        let is_list = below == ["pull-requests"] && self.call.parameter("state") == Some("OPEN");
-        if !is_list && !matches!(below, ["pull-requests", _, "activities"]) {
-            return None;
-        }
-        let mut body = match self.plain() {
-            Ok(body) => body,
-            Err(refusal) => return Some(refusal),
-        };
-        let mut values = body["values"].take();
-        for item in values.as_array_mut().unwrap() {
-            if is_list {
-                let number = item["id"].as_u64().unwrap();
-                let count = self.found.comments.iter().filter(|one| one.place == Place::Pull(number)).count();
-                item["updatedDate"] = (self.of(number).1 * 1000).into();
-                item["properties"] = json!({"commentCount": count});
-            } else if !item["comment"].is_null() {
-                let (created, updated) = self.comment(&item["comment"]["id"]);
-                item["comment"]["version"] = u64::from(created != updated).into();
-                item["comment"]["createdDate"] = (created * 1000).into();
-                item["comment"]["updatedDate"] = (updated * 1000).into();
-            }
-        }
-        body["values"] = values;
-        Some(Reply::json(200, &body))
     }
 }
 

@@ -67,6 +67,15 @@ pub struct Repository {
     pub review_reactions: BTreeMap<u64, Vec<String>>,
     /// The numbers of changes of comments. Only Bitbucket Data Center counts them.
     pub comment_versions: BTreeMap<u64, u64>,
+    /// The comments that are tasks. Only Bitbucket Data Center has them.
+    pub tasks: BTreeSet<u64>,
+    /// The comments whose own state is resolved, which differs from that of their threads. Only Bitbucket Data Center has it.
+    pub resolved_comments: BTreeSet<u64>,
+    /// The places of comments on lines, in the form in which requests named them. Both products of Bitbucket show them;
+    /// Gitea has them for lines of the old version of a file.
+    pub anchors: BTreeMap<u64, serde_json::Value>,
+    /// The users who have created commit statuses, by the commit and the key. Only Bitbucket Cloud shows them.
+    pub status_authors: BTreeMap<(String, String), u64>,
     /// The permissions of users: `admin`, `write`, `read`.
     pub permissions: BTreeMap<u64, &'static str>,
     /// The commit statuses, oldest first.
@@ -561,6 +570,13 @@ impl Repository {
         reviews.any(|review| review.comments.iter().any(|line| line.id == comment))
     }
 
+    /// Returns whether a pull request has a comment or a reply with this ID.
+    #[must_use]
+    pub fn has_comment(&self, pull: u64, comment: u64) -> bool {
+        let root = self.root(comment);
+        self.has_line(pull, root) || self.comments.iter().any(|one| one.id == root && one.place == Place::Pull(pull))
+    }
+
     /// Returns the comment on a line that begins the thread of a comment or a reply.
     #[must_use]
     pub fn root(&self, comment: u64) -> u64 {
@@ -573,11 +589,15 @@ impl Repository {
         self.replies.push(CommentReply { id, to, author, body: body.to_owned() });
     }
 
-    /// Changes the text of a comment or reply of a user. Returns false if the user has not written it.
+    /// Changes the text of a comment, of a comment on a line, or of a reply of a user. Returns false if the user has not written it.
     pub fn edit(&mut self, comment: u64, author: u64, body: &str) -> bool {
         let comments = self.comments.iter_mut().map(|one| (one.id, one.author, &mut one.body));
         let replies = self.replies.iter_mut().map(|one| (one.id, one.author, &mut one.body));
-        let found = comments.chain(replies).find(|(id, by, _)| (*id, *by) == (comment, author));
+        let lines = self.reviews.iter_mut().flat_map(|review| {
+            let by = review.author;
+            review.comments.iter_mut().map(move |line| (line.id, by, &mut line.body))
+        });
+        let found = comments.chain(replies).chain(lines).find(|(id, by, _)| (*id, *by) == (comment, author));
         let Some((.., text)) = found else { return false };
         body.clone_into(text);
         true

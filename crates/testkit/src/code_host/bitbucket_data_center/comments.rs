@@ -3,103 +3,214 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{EMOTICONS, Request, TEXT_CHARS, error, invalid, page, show_user, text, unknown};
+use super::pulls::text;
+use super::{EMOTICONS, PACKAGE, Request, TEXT_CHARS, error, invalid, level, not_permitted, page, show_user, unknown};
 use crate::code_host::Reply;
-use crate::code_host::state::{Comment, CommentReply, LAST_LINE, Place, Pull, Repository, State};
+use crate::code_host::state::{LAST_LINE, Place, Pull, Repository, ReviewComment, State};
 
-pub(super) fn show_comment(state: &State, repository: &Repository, id: u64, author: u64, body: &str) -> Value {
-    json!({
-        "id": id,
-        "version": 0,
-        "text": body,
-        "author": show_user(&state.user(author)),
-        "createdDate": 1_767_225_600_000_u64,
-        "updatedDate": 1_767_225_600_000_u64,
-        "severity": "NORMAL",
-        "state": "OPEN",
-        "comments": [],
-        "properties": {"repositoryId": repository.id},
-    })
+/// A comment or a reply.
+struct Found<'a> {
+    id: u64,
+    author: u64,
+    body: &'a str,
+    line: Option<&'a ReviewComment>,
 }
 
-/// Lists what happened to a pull request, newest first. The comments of a review are separate.
+/// Returns all comments of a pull request that begin threads.
+fn roots<'a>(repository: &'a Repository, pull: &Pull) -> Vec<Found<'a>> {
+    let place = Place::Pull(pull.number);
+    let comments = repository.comments.iter().filter(|one| one.place == place);
+    let comments = comments.map(|one| Found { id: one.id, author: one.author, body: &one.body, line: None });
+    let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
+    let lines = reviews.flat_map(|review| {
+        let found =
+            |line: &'a ReviewComment| Found { id: line.id, author: review.author, body: &line.body, line: Some(line) };
+        review.comments.iter().map(found)
+    });
+    comments.chain(lines).collect()
+}
+
+/// Returns a comment or a reply of a pull request.
+fn found<'a>(repository: &'a Repository, pull: &Pull, id: u64) -> Option<Found<'a>> {
+    let root = repository.root(id);
+    let begins = roots(repository, pull).into_iter().find(|one| one.id == root)?;
+    if root == id {
+        return Some(begins);
+    }
+    let reply = repository.replies.iter().find(|reply| reply.id == id)?;
+    Some(Found { id, author: reply.author, body: &reply.body, line: None })
+}
+
+/// Returns the version of a comment, which changes with the text.
+fn version(state: &State, repository: &Repository, id: u64) -> u64 {
+    let (created, updated) = state.times.of_comment(id);
+    let counted = repository.comment_versions.get(&id).copied().unwrap_or_default();
+    counted.max(u64::from(created != updated))
+}
+
+/// Returns the place of a comment on a line or a file.
+fn anchor(repository: &Repository, line: &ReviewComment) -> Value {
+    let on_line = json!({
+        "diffType": "EFFECTIVE", "fileType": "TO", "line": line.line, "lineType": "ADDED", "path": line.path,
+    });
+    repository.anchors.get(&line.id).cloned().unwrap_or(on_line)
+}
+
+/// Shows a comment, with the replies to it below `comments`.
+fn show(state: &State, repository: &Repository, one: &Found<'_>) -> Value {
+    let (created, updated) = state.times.of_comment(one.id);
+    let severity = if repository.tasks.contains(&one.id) { "BLOCKER" } else { "NORMAL" };
+    let own_state = if repository.resolved_comments.contains(&one.id) { "RESOLVED" } else { "OPEN" };
+    let replies = repository.replies.iter().filter(|reply| reply.to == one.id);
+    let replies = replies.map(|reply| Found { id: reply.id, author: reply.author, body: &reply.body, line: None });
+    let mut shown = json!({
+        "id": one.id,
+        "version": version(state, repository, one.id),
+        "text": one.body,
+        "author": show_user(&state.user(one.author)),
+        "createdDate": created * 1000,
+        "updatedDate": updated * 1000,
+        "severity": severity,
+        "state": own_state,
+        // Replies have it too (github.com/pdogra1299/bitbucket-mcp-server/issues/19).
+        "threadResolved": repository.resolved.contains(&repository.root(one.id)),
+        "comments": replies.map(|reply| show(state, repository, &reply)).collect::<Vec<_>>(),
+        "properties": {"repositoryId": repository.id},
+    });
+    if let Some(line) = one.line {
+        shown["anchor"] = anchor(repository, line);
+    }
+    shown
+}
+
+/// Lists what happened to a pull request, newest first. The comments of a review are separate. Whether replies are also
+/// activities of their own is unconfirmed.
 pub(super) fn activities(state: &State, request: &Request<'_>, pull: &Pull) -> Reply {
     let repository = &request.repository;
-    let commented = |id: u64, author: u64, body: &str| {
-        let comment = show_comment(state, repository, id, author, body);
-        json!({"id": id, "action": "COMMENTED", "commentAction": "ADDED", "comment": comment})
+    let activity = |id: u64, user: u64, at: i64, action: &str| json!({"id": id, "createdDate": at * 1000, "user": show_user(&state.user(user)), "action": action});
+    let commented = |one: &Found<'_>, action: &str| {
+        let mut shown = activity(one.id, one.author, state.times.of_comment(one.id).0, "COMMENTED");
+        shown["commentAction"] = action.into();
+        shown["comment"] = show(state, repository, one);
+        if let Some(line) = one.line {
+            shown["commentAnchor"] = anchor(repository, line);
+        }
+        shown
     };
-    let mut listed = vec![json!({"id": 1, "action": "OPENED", "user": show_user(&state.user(pull.author))})];
-    let is_here = |comment: &&Comment| comment.place == Place::Pull(pull.number);
-    for comment in repository.comments.iter().filter(is_here) {
-        listed.push(commented(comment.id, comment.author, &comment.body));
-    }
-    for review in repository.reviews.iter().filter(|review| review.pull == pull.number) {
-        for comment in &review.comments {
-            let mut shown = commented(comment.id, review.author, &comment.body);
-            shown["commentAnchor"] = json!({"path": comment.path, "line": comment.line, "lineType": "ADDED"});
-            shown["comment"]["threadResolved"] = repository.resolved.contains(&comment.id).into();
-            shown["comment"]["comments"] = replies(state, repository, comment.id);
-            listed.push(shown);
-            for reply in repository.thread(comment.id) {
-                let mut shown = commented(reply.id, reply.author, &reply.body);
-                shown["commentAction"] = "REPLIED".into();
-                listed.push(shown);
-            }
+    let mut listed = vec![activity(1, pull.author, state.times.of_pull(repository.id, pull.number).0, "OPENED")];
+    for root in roots(repository, pull) {
+        listed.push(commented(&root, "ADDED"));
+        for reply in repository.thread(root.id) {
+            let reply = Found { id: reply.id, author: reply.author, body: &reply.body, line: None };
+            listed.push(commented(&reply, "REPLIED"));
         }
     }
     listed.reverse();
     page(request.call, &listed)
 }
 
-/// Returns the replies to a comment, each with the replies to it.
-fn replies(state: &State, repository: &Repository, to: u64) -> Value {
-    let found = repository.replies.iter().filter(|reply| reply.to == to);
-    let show = |reply: &CommentReply| {
-        let mut shown = show_comment(state, repository, reply.id, reply.author, &reply.body);
-        shown["comments"] = replies(state, repository, reply.id);
-        shown
+/// Returns the error for a text, a severity or a state.
+fn wrong_fields(body: &Value) -> Option<Reply> {
+    let text = body["text"].as_str().unwrap_or_default();
+    if !body["text"].is_null() && (text.trim().is_empty() || text.chars().count() > TEXT_CHARS) {
+        return Some(invalid("text", "The comment must have 1 to 32768 characters."));
+    }
+    let is_one_of = |name: &str, known: &[&str]| {
+        body[name].is_null() || body[name].as_str().is_some_and(|value| known.contains(&value))
     };
-    found.map(show).collect()
+    if !is_one_of("severity", &["NORMAL", "BLOCKER"]) {
+        return Some(invalid("severity", "The severity is invalid."));
+    }
+    let is_state = is_one_of("state", &["OPEN", "PENDING", "RESOLVED"]);
+    (!is_state).then(|| invalid("state", "The state is invalid."))
 }
 
+/// Returns the error for the place of a comment (POST …/comments).
+fn wrong_anchor(anchor: &Value) -> Option<Reply> {
+    let refused = |text: &str| Some(invalid("anchor", text));
+    let is_given = |name: &str| !anchor[name].is_null();
+    if anchor["path"].as_str().is_none_or(str::is_empty) {
+        return refused("The path is required.");
+    }
+    let has_hashes = is_given("fromHash") && is_given("toHash");
+    match anchor["diffType"].as_str() {
+        Some("EFFECTIVE") => {}
+        Some("COMMIT" | "RANGE") if has_hashes => {}
+        // "if no diffType is provided and no fromHash/toHash pair is provided the diffType will be resolved to 'EFFECTIVE'.
+        // In any other cases the diffType is REQUIRED."
+        None if !is_given("diffType") && !has_hashes => {}
+        _ => return refused("The diffType is required, and those of commits need fromHash and toHash."),
+    }
+    if is_given("multilineMarker") && !is_line_type(&anchor["multilineMarker"]["startLineType"]) {
+        return refused("The startLineType is required.");
+    }
+    if !is_given("line") {
+        return None;
+    }
+    let is_side = match anchor["lineType"].as_str() {
+        Some("ADDED") => anchor["fileType"] == "TO",
+        Some("REMOVED") => anchor["fileType"] == "FROM",
+        Some("CONTEXT") => ["TO", "FROM"].iter().any(|side| anchor["fileType"] == **side),
+        _ => false,
+    };
+    let is_in_diff = |line: &u64| (1..=LAST_LINE).contains(line);
+    if !is_side || !anchor["line"].as_u64().is_some_and(|line| is_in_diff(&line)) {
+        // The status and the name of the exception are unconfirmed.
+        return Some(error(400, "validation.ArgumentValidationException", "The line is not in the diff."));
+    }
+    None
+}
+
+fn is_line_type(value: &Value) -> bool {
+    ["ADDED", "CONTEXT", "REMOVED"].iter().any(|known| value == *known)
+}
+
+/// Adds a comment, a comment on a line or a file, or a reply to any comment.
 pub(super) fn comment(state: &mut State, request: &Request<'_>, pull: &Pull) -> Reply {
     let Request { call, user, repository, .. } = request;
     let body = text(call, "text");
-    if body.trim().is_empty() || body.chars().count() > TEXT_CHARS {
-        return invalid("text", "The comment must have 1 to 32768 characters.");
+    if body.is_empty() {
+        return invalid("text", "The text is required.");
+    }
+    if let Some(reply) = wrong_fields(&call.body) {
+        return reply;
     }
     let anchor = &call.body["anchor"];
-    if anchor.is_object() {
-        let line = anchor["line"].as_u64().unwrap_or_default();
-        let is_known = matches!(
-            (anchor["lineType"].as_str(), anchor["fileType"].as_str()),
-            (Some("ADDED" | "CONTEXT"), Some("TO")) | (Some("REMOVED" | "CONTEXT"), Some("FROM"))
-        );
-        if !is_known || !(1..=LAST_LINE).contains(&line) {
-            // The status and the name of the exception are unconfirmed.
-            return error(400, "validation.ArgumentValidationException", "The line is not in the diff.");
-        }
-        let path = anchor["path"].as_str().unwrap_or_default().to_owned();
-        state.add_review(&repository.path, pull.number, user.id, "", vec![(path, line, body.clone())]);
-        let id = state.by_path(&repository.path).unwrap().reviews.last().unwrap().comments[0].id;
-        return Reply::json(201, &show_comment(state, repository, id, user.id, &body));
-    }
-    if let Some(parent) = call.body.pointer("/parent/id") {
+    let id = if let Some(parent) = call.body.pointer("/parent/id") {
         let Some(parent) = parent.as_u64() else { return invalid("parent", "The ID of the parent must be a number.") };
-        let root = repository.root(parent);
-        if !repository.has_line(pull.number, root) {
+        if !repository.has_comment(pull.number, parent) {
             return no_comment(pull, parent);
         }
-        if repository.locked_threads.contains(&root) {
-            return error(403, "AuthorisationException", "You may not reply to this comment.");
+        // The product locks no threads. This stands for a permission that ends.
+        if repository.locked_threads.contains(&repository.root(parent)) {
+            return not_permitted();
         }
         let id = state.id();
         state.by_id(repository.id).unwrap().add_reply(id, parent, user.id, &body);
-        return Reply::json(201, &show_comment(state, repository, id, user.id, &body));
+        id
+    } else if anchor.is_object() {
+        if let Some(reply) = wrong_anchor(anchor) {
+            return reply;
+        }
+        let (path, line) = (anchor["path"].as_str().unwrap_or_default(), anchor["line"].as_u64().unwrap_or_default());
+        state.add_review(&repository.path, pull.number, user.id, "", vec![(path.to_owned(), line, body)]);
+        let stored = state.by_id(repository.id).unwrap();
+        let id = stored.reviews.last().unwrap().comments[0].id;
+        let mut anchor = anchor.clone();
+        if anchor["diffType"].is_null() {
+            anchor["diffType"] = "EFFECTIVE".into();
+        }
+        stored.anchors.insert(id, anchor);
+        id
+    } else {
+        state.add_comment(&repository.path, Place::Pull(pull.number), user.id, &body)
+    };
+    let stored = state.by_id(repository.id).unwrap();
+    if call.body["severity"] == "BLOCKER" {
+        stored.tasks.insert(id);
     }
-    let id = state.add_comment(&repository.path, Place::Pull(pull.number), user.id, &body);
-    Reply::json(201, &show_comment(state, repository, id, user.id, &body))
+    let stored = stored.clone();
+    Reply { status: 201, ..shown(state, &stored, pull, id) }
 }
 
 fn no_comment(pull: &Pull, comment: u64) -> Reply {
@@ -107,58 +218,69 @@ fn no_comment(pull: &Pull, comment: u64) -> Reply {
     error(404, "comment.NoSuchCommentException", &text)
 }
 
-/// Returns the author and the text of a comment or a reply.
-fn found_comment(repository: &Repository, pull: &Pull, id: u64) -> Option<(u64, String)> {
-    let is_here = |comment: &&Comment| comment.place == Place::Pull(pull.number);
-    let comments = repository.comments.iter().filter(is_here).map(|one| (one.id, one.author, &one.body));
-    let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
-    let lines = reviews.flat_map(|review| review.comments.iter().map(|line| (line.id, review.author, &line.body)));
-    let replies = repository.replies.iter().map(|one| (one.id, one.author, &one.body));
-    let mut all = comments.chain(lines).chain(replies);
-    all.find(|(known, ..)| *known == id).map(|(_, author, body)| (author, body.clone()))
-}
-
 /// Shows a comment with its version.
 pub(super) fn one_comment(state: &State, request: &Request<'_>, pull: &Pull, id: &str) -> Reply {
-    shown_comment(state, &request.repository, pull, id.parse().unwrap_or_default())
+    shown(state, &request.repository, pull, id.parse().unwrap_or_default())
 }
 
-fn shown_comment(state: &State, repository: &Repository, pull: &Pull, id: u64) -> Reply {
-    let Some((author, body)) = found_comment(repository, pull, id) else { return no_comment(pull, id) };
-    let mut shown = show_comment(state, repository, id, author, &body);
-    shown["version"] = repository.comment_versions.get(&id).copied().unwrap_or_default().into();
-    shown["threadResolved"] = repository.resolved.contains(&id).into();
-    Reply::json(200, &shown)
+fn shown(state: &State, repository: &Repository, pull: &Pull, id: u64) -> Reply {
+    let Some(one) = found(repository, pull, id) else { return no_comment(pull, id) };
+    Reply::json(200, &show(state, repository, &one))
 }
 
-/// Changes the text of a comment, which only its author may do, or whether its thread is resolved.
+/// Changes a comment. Only its author may change the text; the author of the pull request and administrators may change
+/// the rest too (PUT …/comments/{commentId}).
 pub(super) fn change_comment(state: &mut State, request: &Request<'_>, pull: &Pull, id: &str) -> Reply {
-    let Request { call, user, repository, .. } = request;
+    let Request { call, user, token, repository } = request;
     let id = id.parse().unwrap_or_default();
-    let Some((author, _)) = found_comment(repository, pull, id) else { return no_comment(pull, id) };
-    let Some(version) = call.body["version"].as_u64() else { return invalid("version", "The version is required.") };
-    if version != repository.comment_versions.get(&id).copied().unwrap_or_default() {
-        return error(409, "comment.CommentOutOfDateException", "The comment has been updated since.");
+    let Some(one) = found(repository, pull, id) else { return no_comment(pull, id) };
+    let is_author = one.author == user.id;
+    let Some(expected) = call.body["version"].as_u64() else { return invalid("version", "The version is required.") };
+    let current = version(state, repository, id);
+    if expected != current {
+        let body = json!({"errors": [{
+            "context": null,
+            "message": "You are attempting to modify a comment based on out-of-date information.",
+            "exceptionName": format!("{PACKAGE}.comment.CommentOutOfDateException"),
+            "currentVersion": current,
+            "expectedVersion": expected,
+        }]});
+        return Reply::json(409, &body);
     }
-    let (text, is_resolved) = (call.body["text"].as_str(), call.body["threadResolved"].as_bool());
-    if text.is_some_and(|text| text.trim().is_empty() || text.chars().count() > TEXT_CHARS) {
-        return invalid("text", "The comment must have 1 to 32768 characters.");
+    if let Some(reply) = wrong_fields(&call.body) {
+        return reply;
     }
-    if text.is_some() && author != user.id {
-        return error(403, "AuthorisationException", "Only the author may change the text of a comment.");
+    let text = call.body["text"].as_str();
+    if text.is_some_and(|text| text != one.body) && !is_author {
+        return not_permitted();
+    }
+    let has_others = ["threadResolved", "severity", "state"].iter().any(|name| !call.body[*name].is_null());
+    if has_others && !is_author && pull.author != user.id && level(repository, user, token) < 3 {
+        return not_permitted();
     }
     let stored = state.by_id(repository.id).unwrap();
-    if let Some(text) = text {
+    if let Some(text) = text.filter(|_| is_author) {
         stored.edit(id, user.id, text);
     }
-    match is_resolved {
-        Some(true) => drop(stored.resolved.insert(id)),
-        Some(false) => drop(stored.resolved.remove(&id)),
+    let root = stored.root(id);
+    match call.body["threadResolved"].as_bool() {
+        Some(true) => drop(stored.resolved.insert(root)),
+        Some(false) => drop(stored.resolved.remove(&root)),
         None => {}
     }
-    *stored.comment_versions.entry(id).or_default() += 1;
+    match call.body["severity"].as_str() {
+        Some("BLOCKER") => drop(stored.tasks.insert(id)),
+        Some(_) => drop(stored.tasks.remove(&id)),
+        None => {}
+    }
+    match call.body["state"].as_str() {
+        Some("RESOLVED") => drop(stored.resolved_comments.insert(id)),
+        Some(_) => drop(stored.resolved_comments.remove(&id)),
+        None => {}
+    }
+    stored.comment_versions.insert(id, current + 1);
     let stored = stored.clone();
-    shown_comment(state, &stored, pull, id)
+    shown(state, &stored, pull, id)
 }
 
 /// Reacts to a comment.
@@ -171,18 +293,29 @@ pub(super) fn react(state: &mut State, request: &Request<'_>, below: &[&str]) ->
         // The status and the name of the exception are unconfirmed.
         return error(400, "validation.ArgumentValidationException", &format!("There is no emoticon {emoticon}."));
     }
-    let (number, comment) = (number.parse().unwrap_or_default(), comment.parse::<u64>().unwrap_or_default());
-    let repository = state.by_id(request.repository.id).unwrap();
-    let reviews = repository.reviews.iter_mut().filter(|review| review.pull == number);
-    let lines = reviews.flat_map(|review| &mut review.comments).map(|line| (line.id, &mut line.reactions));
-    let comments = repository.comments.iter_mut().filter(|one| one.place == Place::Pull(number));
-    let mut all = comments.map(|one| (one.id, &mut one.reactions)).chain(lines);
-    let Some((_, reactions)) = all.find(|(id, _)| *id == comment) else {
-        let text = format!("Comment {comment} does not exist on pull request {number}.");
-        return error(404, "comment.NoSuchCommentException", &text);
+    let (number, comment): (u64, u64) = (number.parse().unwrap_or_default(), comment.parse().unwrap_or_default());
+    let Some(pull) = request.repository.pulls.iter().find(|pull| pull.number == number) else {
+        let text = format!("Pull request {number} does not exist.");
+        return error(404, "pull.NoSuchPullRequestException", &text);
     };
-    if !reactions.iter().any(|known| known == emoticon) {
+    let Some(one) = found(&request.repository, pull, comment) else { return no_comment(pull, comment) };
+    let reply = Reply::json(
+        200,
+        &json!({
+            "comment": show(state, &request.repository, &one),
+            "emoticon": {"shortcut": emoticon},
+            "user": show_user(request.user),
+        }),
+    );
+    let repository = state.by_id(request.repository.id).unwrap();
+    let lines = repository.reviews.iter_mut().flat_map(|review| &mut review.comments);
+    let lines = lines.map(|line| (line.id, &mut line.reactions));
+    let mut all = repository.comments.iter_mut().map(|one| (one.id, &mut one.reactions)).chain(lines);
+    // The state keeps no reactions to replies.
+    if let Some((_, reactions)) = all.find(|(id, _)| *id == comment)
+        && !reactions.iter().any(|known| known == emoticon)
+    {
         reactions.push((*emoticon).to_owned());
     }
-    Reply::json(200, &json!({"emoticon": {"shortcut": emoticon}, "user": show_user(request.user)}))
+    reply
 }
