@@ -8,21 +8,30 @@
 //! One thing is not as in the service: an access token of a workspace may read its user at `/user`. The service answers
 //! access tokens with status 403 there.
 
+mod comments;
 mod commits;
+mod filter;
 mod pulls;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
+use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use self::commits::{commits, pipelines};
-use self::pulls::{pulls, required};
+use self::filter::filtered;
+use self::pulls::pulls;
 use super::state::{Repository, State, Token, User};
 use super::{Call, Reply};
 
-/// The time of everything.
+/// The time of everything without a time of its own.
 const TIME: &str = "2026-01-01T00:00:00.000000+00:00";
+
+/// Writes a time in seconds since 1970.
+fn time(seconds: i64) -> String {
+    Timestamp::from_micros(seconds * 1_000_000).to_string().replace('Z', "000+00:00")
+}
 
 /// The sender of a request.
 struct Sender {
@@ -74,11 +83,12 @@ impl Sender {
             (true, true) => "repository:admin, repository:write, pullrequest:write, pipeline",
             (true, false) => "repository, pullrequest, pipeline",
             (false, true) => {
-                "read:user:bitbucket, admin:repository:bitbucket, write:repository:bitbucket, \
+                "read:user:bitbucket, read:workspace:bitbucket, admin:repository:bitbucket, write:repository:bitbucket, \
                  write:pullrequest:bitbucket, read:pipeline:bitbucket"
             }
             (false, false) => {
-                "read:user:bitbucket, read:repository:bitbucket, read:pullrequest:bitbucket, read:pipeline:bitbucket"
+                "read:user:bitbucket, read:workspace:bitbucket, read:repository:bitbucket, \
+                 read:pullrequest:bitbucket, read:pipeline:bitbucket"
             }
         }
     }
@@ -100,6 +110,10 @@ fn error(status: u16, message: &str) -> Reply {
 fn invalid(field: &str, faults: &[String]) -> Reply {
     let message = format!("{field}: {}", faults.join(" "));
     Reply::json(400, &json!({"type": "error", "error": {"message": message, "fields": {field: faults}}}))
+}
+
+fn required(field: &str) -> Reply {
+    invalid(field, &["This field is required.".to_owned()])
 }
 
 fn uuid(id: u64) -> String {
@@ -161,21 +175,6 @@ fn page(state: &State, call: &Call, most: usize, items: &[Value]) -> Reply {
     Reply::json(200, &body)
 }
 
-/// Returns the conditions of a filter, each of which compares a field with a text; `None` if it has another form.
-fn conditions(call: &Call) -> Option<Vec<(String, String)>> {
-    let Some(filter) = call.parameter("q") else { return Some(Vec::new()) };
-    let condition = |text: &str| {
-        let (field, value) = text.split_once('=')?;
-        let value = value.trim().strip_prefix('"')?.strip_suffix('"')?;
-        Some((field.trim().to_owned(), value.replace("\\\"", "\"").replace("\\\\", "\\")))
-    };
-    filter.split(" AND ").map(condition).collect()
-}
-
-fn bad_filter() -> Reply {
-    error(400, "Invalid filter query")
-}
-
 fn show_user(user: &User) -> Value {
     json!({
         "type": if user.is_bot { "app_user" } else { "user" },
@@ -196,24 +195,22 @@ fn own_permissions(state: &State, call: &Call, sender: &Sender, workspace: &str)
     if sender.is_access_token {
         return sender.lacks("account");
     }
-    let Some(conditions) = conditions(call) else { return bad_filter() };
-    if conditions.iter().any(|(field, _)| field != "repository.full_name") {
-        return bad_filter();
-    }
-    let is_it = |found: &&Repository| {
-        found.path.starts_with(&format!("{workspace}/")) && conditions.iter().all(|(_, value)| found.path == *value)
-    };
     let show = |found: &Repository| {
         let permission = found.permissions.get(&sender.user.id)?;
         Some(json!({
             "type": "repository_permission",
             "permission": permission,
             "user": show_user(&sender.user),
-            "repository": {"type": "repository", "full_name": found.path, "uuid": uuid(found.id)},
+            "repository": short_repository(found),
         }))
     };
+    let is_it = |found: &&Repository| found.path.starts_with(&format!("{workspace}/"));
     let listed: Vec<Value> = state.repositories.iter().filter(is_it).filter_map(show).collect();
-    page(state, call, 100, &listed)
+    if listed.is_empty() {
+        return error(403, "You do not have access to this workspace.");
+    }
+    let fields = ["permission", "repository.name", "repository.full_name"];
+    filtered(call, listed, &fields).map_or_else(|refusal| refusal, |listed| page(state, call, 100, &listed))
 }
 
 /// Answers a request about the members of a workspace. Members are the users with a permission on a repository.
@@ -225,7 +222,8 @@ fn members(state: &mut State, call: &Call, sender: &Sender, workspace: &str, bel
     let show = |user: &User| json!({"type": "workspace_membership", "user": show_user(user)});
     match below {
         ["members", ..] if !sender.reads_accounts() => sender.lacks("account"),
-        ["members"] if call.parameter("q").is_some() => bad_filter(),
+        // The only filter is by the addresses of users.
+        ["members"] if call.parameter("q").is_some() => error(400, "Invalid filter query"),
         ["members"] => {
             let listed: Vec<Value> = state.users.iter().filter(is_member).map(show).collect();
             page(state, call, 100, &listed)
@@ -248,17 +246,19 @@ fn permissions(state: &State, call: &Call, sender: &Sender, found: &Repository) 
     if !sender.administers(found) {
         return sender.lacks("repository:admin");
     }
-    let Some(conditions) = conditions(call) else { return bad_filter() };
-    if conditions.iter().any(|(field, _)| field != "user.uuid") {
-        return bad_filter();
-    }
-    let granted = found.permissions.iter().filter(|(id, _)| conditions.iter().all(|(_, value)| uuid(**id) == *value));
     let show = |(id, permission): (&u64, &&str)| {
         let user = show_user_of(state, *id);
-        json!({"type": "repository_permission", "permission": permission, "user": user})
+        let repository = short_repository(found);
+        json!({"type": "repository_permission", "permission": permission, "user": user, "repository": repository})
     };
-    let listed: Vec<Value> = granted.map(show).collect();
-    page(state, call, 100, &listed)
+    let listed: Vec<Value> = found.permissions.iter().map(show).collect();
+    let fields = ["permission", "user.uuid", "user.display_name"];
+    filtered(call, listed, &fields).map_or_else(|refusal| refusal, |listed| page(state, call, 100, &listed))
+}
+
+fn short_repository(found: &Repository) -> Value {
+    let name = found.path.rsplit('/').next();
+    json!({"type": "repository", "full_name": found.path, "name": name, "uuid": uuid(found.id)})
 }
 
 fn no_repository(path: &str) -> Reply {
@@ -281,7 +281,7 @@ fn repository(state: &mut State, call: &Call, sender: &Sender, path: &str, below
     match (&call.method, below) {
         (&Method::GET, []) => Reply::json(200, &show_repository(state, &found)),
         (_, ["pullrequests", below @ ..]) => pulls(state, call, sender, &found, below),
-        (_, ["commit", commit, below @ ..]) => commits(state, call, &found, commit, below),
+        (_, ["commit", commit, below @ ..]) => commits(state, call, sender, &found, (commit, below)),
         (&Method::GET, ["pipelines", below @ ..]) => pipelines(state, call, &found, below),
         _ => error(404, "Resource not found"),
     }
