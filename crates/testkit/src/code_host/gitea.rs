@@ -7,6 +7,7 @@ mod pulls;
 
 use http::Method;
 use serde_json::{Value, json};
+use url::form_urlencoded;
 
 use super::state::{Repository, State, User};
 use super::{Call, Reply};
@@ -175,16 +176,26 @@ impl At<'_> {
         let at = number("page").unwrap_or(1).max(1);
         let chosen: Vec<&Value> = items.iter().skip((at - 1) * limit).take(limit).collect();
         let reply = Reply::json(200, &json!(chosen)).header("x-total-count", items.len().to_string());
-        let last = items.len().div_ceil(limit);
-        if at >= last {
-            return reply;
-        }
-        // The address in the settings of the server may differ from the one that clients use.
+        let last = items.len().div_ceil(limit).max(1);
+        // The address in the settings of the server may differ from the one that clients use. The rest of the query stays
+        // (`genAPILinks` in services/context/api.go of Gitea).
         let path = call.target.split('?').next().unwrap();
         let link = |page: usize, name: &str| {
-            format!("<https://public.example{path}?limit={limit}&page={page}>; rel=\"{name}\"")
+            let kept = call.query.iter().filter(|(name, _)| name != "page");
+            let query = form_urlencoded::Serializer::new(String::new())
+                .extend_pairs(kept)
+                .append_pair("page", &page.to_string())
+                .finish();
+            format!("<https://public.example{path}?{query}>; rel=\"{name}\"")
         };
-        reply.header("link", format!("{},{}", link(at + 1, "next"), link(last, "last")))
+        let mut links = Vec::new();
+        if at < last {
+            links.extend([link(at + 1, "next"), link(last, "last")]);
+        }
+        if at > 1 {
+            links.extend([link(1, "first"), link(at - 1, "prev")]);
+        }
+        if links.is_empty() { reply } else { reply.header("link", links.join(",")) }
     }
 
     fn describe(&self) -> Reply {

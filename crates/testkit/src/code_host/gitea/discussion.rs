@@ -76,22 +76,32 @@ impl At<'_> {
         Reply::json(201, &self.show_comment(&comment))
     }
 
-    /// Changes the text of a comment.
+    /// Changes the text of a comment of any kind (`editIssueComment` in routers/api/v1/repo/issue_comment.go of Gitea).
     pub(super) fn edit_comment(&mut self, id: u64) -> Reply {
+        if let Some(refusal) = self.locked() {
+            return refusal;
+        }
         let body = self.text("body");
-        let Some(mut comment) = self.found.comments.iter().find(|comment| comment.id == id).cloned() else {
-            return self.missing();
-        };
         if body.is_empty() {
             return error(422, "[Body]: Required");
         }
-        let user = self.request.user.id;
-        if comment.author != user && !self.is_writer() {
+        let lines = self.found.reviews.iter().flat_map(|review| {
+            let place = Place::Pull(review.pull);
+            review.comments.iter().map(move |line| (line.id, review.author, place))
+        });
+        let lines: Vec<_> = lines.collect();
+        let replies = self.found.replies.iter().filter_map(|reply| {
+            let root = self.found.root(reply.id);
+            lines.iter().find(|(id, ..)| *id == root).map(|(.., place)| (reply.id, reply.author, *place))
+        });
+        let comments = self.found.comments.iter().map(|one| (one.id, one.author, one.place));
+        let mut all = comments.chain(replies).chain(lines.iter().copied());
+        let Some((_, author, place)) = all.find(|(known, ..)| *known == id) else { return self.missing() };
+        if author != self.request.user.id && !self.is_writer() {
             return Reply::text(403, "");
         }
-        self.stored().edit(id, comment.author, &body);
-        comment.body = body;
-        Reply::json(200, &self.show_comment(&comment))
+        self.stored().edit(id, author, &body);
+        Reply::json(200, &self.show_comment(&Comment { id, place, author, body, reactions: Vec::new() }))
     }
 
     /// Replies in a thread. Forgejo has no such operation.

@@ -1,11 +1,12 @@
 //! Pull requests.
 
 use http::Method;
+use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::{At, can_push, error, show_user};
 use crate::code_host::Reply;
-use crate::code_host::state::{LAST_LINE, Pull, PullState, Repository, Review};
+use crate::code_host::state::{Pull, PullState, Repository, Review};
 
 impl At<'_> {
     pub(super) fn pulls(&mut self, below: &[&str]) -> Reply {
@@ -21,7 +22,7 @@ impl At<'_> {
             (&Method::PATCH, []) => self.change_pull(pull),
             (&Method::POST, ["merge"]) => self.merge(&pull),
             (&Method::POST, ["requested_reviewers"]) => self.request_reviews(pull),
-            (&Method::POST, ["reviews"]) => self.submit_review(number),
+            (&Method::POST, ["reviews"]) => self.submit_review(&pull),
             (&Method::POST, ["comments", comment, "replies"]) => {
                 self.reply(number, comment.parse().unwrap_or_default())
             }
@@ -30,26 +31,48 @@ impl At<'_> {
         }
     }
 
-    /// Merges a pull request when the checks pass, or at once, as older versions do if no check is required.
+    /// Merges a pull request when the checks pass, or at once, as older versions do if no check is required. The refusals are
+    /// those of `MergePullRequest` in routers/api/v1/repo/pull.go of Gitea.
     fn merge(&mut self, pull: &Pull) -> Reply {
+        if let Some(refusal) = self.locked() {
+            return refusal;
+        }
+        let style = self.text("Do");
+        let styles = ["merge", "rebase", "rebase-merge", "squash", "fast-forward-only", "manually-merged"];
+        if !styles.contains(&style.as_str()) {
+            return error(422, "[Do]: Required");
+        }
+        match pull.state {
+            PullState::Open => {}
+            PullState::Closed => return self.missing(),
+            PullState::Merged => return error(405, ""),
+        }
         if !self.is_writer() {
             return error(405, "User not allowed to merge PR");
         }
+        if pull.draft {
+            return error(405, "Work in progress PRs cannot be merged");
+        }
         let is_later = self.body("merge_when_checks_succeed") == true;
         let (number, path) = (pull.number, self.found.path.clone());
-        let head = self.text("head_commit_id");
-        if head != self.found.sha_of(pull) || self.text("Do") != "squash" {
-            return error(409, "head out of date");
-        }
         let found = self.request.state.by_path(&path).unwrap();
-        if is_later && found.has_requirements {
-            if found.auto_merges.contains(&number) {
+        match (found.has_requirements, is_later) {
+            (true, true) if found.auto_merges.contains(&number) => {
                 return error(409, "pull request is already scheduled to auto merge");
             }
-            found.auto_merges.push(number);
-            return Reply::text(201, "");
+            // The commit is not compared.
+            (true, true) => {
+                found.auto_merges.push(number);
+                return Reply::text(201, "");
+            }
+            (true, false) => return error(405, "Not all required status checks successful"),
+            (false, _) => {}
         }
-        found.pulls.iter_mut().find(|one| one.number == number).unwrap().state = PullState::Merged;
+        let head = self.text("head_commit_id");
+        if !head.is_empty() && head != self.found.sha_of(pull) {
+            return error(409, "head out of date");
+        }
+        self.request.state.end(&path, number, PullState::Merged);
         Reply::text(200, "")
     }
 
@@ -69,6 +92,8 @@ impl At<'_> {
         let head = pull.fork.unwrap_or(*id);
         // The newest commit of the branch, also after the end of the pull request.
         let commit = branches.get(&pull.head).cloned().unwrap_or_else(|| self.found.sha_of(pull));
+        let (created, updated) = self.request.state.times.of_pull(*id, pull.number);
+        let ended = (pull.state != PullState::Open).then(|| self.time(updated));
         json!({
             "id": 5000 + pull.number,
             "number": pull.number,
@@ -78,6 +103,12 @@ impl At<'_> {
             "title": if pull.draft { format!("WIP: {}", pull.title) } else { pull.title.clone() },
             "body": pull.body,
             "draft": pull.draft,
+            "is_locked": false,
+            "mergeable": pull.state == PullState::Open,
+            "created_at": self.time(created),
+            "updated_at": self.time(updated),
+            "closed_at": ended,
+            "merged_at": ended.as_ref().filter(|_| pull.state == PullState::Merged),
             "state": if pull.state == PullState::Open { "open" } else { "closed" },
             "merged": pull.state == PullState::Merged,
             "labels": pull.labels.iter().map(|name| self.label(name)).collect::<Vec<_>>(),
@@ -137,6 +168,16 @@ impl At<'_> {
         Reply::json(201, &self.show(&pull))
     }
 
+    /// Returns an error for something that a body names and that does not exist.
+    fn named_missing(&self, message: &str) -> Reply {
+        let errors = if self.request.is_forgejo { json!([]) } else { Value::Null };
+        Reply::json(404, &json!({"message": message, "url": "https://docs.example/api/swagger", "errors": errors}))
+    }
+
+    fn time(&self, seconds: i64) -> String {
+        Timestamp::from_micros(seconds * 1_000_000).to_string().replace(".000", "")
+    }
+
     pub(super) fn stored(&mut self) -> &mut Repository {
         self.request.state.by_id(self.found.id).unwrap()
     }
@@ -187,7 +228,7 @@ impl At<'_> {
         let mut wanted = Vec::new();
         for name in self.texts("reviewers") {
             let Some(user) = self.request.user_named(&name) else {
-                return Reply::json(404, &json!({"message": format!("User '{name}' not exist"), "errors": null}));
+                return self.named_missing(&format!("User '{name}' not exist"));
             };
             if user.id == pull.author {
                 return error(422, &format!("poster of pr can't be reviewer [user_id: {}, repo_id: {id}]", user.id));
@@ -200,7 +241,7 @@ impl At<'_> {
         // The repositories of users have no teams, and the list is ignored.
         for name in self.texts("team_reviewers").into_iter().filter(|_| self.request.is_forgejo) {
             if !["Owners", "developers"].contains(&name.as_str()) {
-                return Reply::json(404, &json!({"message": format!("Team '{name}' not exist"), "errors": []}));
+                return self.named_missing(&format!("Team '{name}' not exist"));
             }
             wanted.push(name);
         }
@@ -211,27 +252,43 @@ impl At<'_> {
         Reply::json(201, &json!(reviews))
     }
 
-    /// Submits a review. Comments on lines that the diff does not have are refused.
-    fn submit_review(&mut self, pull: u64) -> Reply {
+    /// Submits a review. Lines that the diff does not have are accepted (`createCodeComment` in services/pull/review.go of
+    /// Gitea). The state keeps only reviews with the event `COMMENT`.
+    fn submit_review(&mut self, pull: &Pull) -> Reply {
         let body = self.request.call.body.clone();
-        if body["event"] != "COMMENT" {
-            return error(422, "the reviews of the service are comments");
+        let text = body["body"].as_str().unwrap_or_default();
+        let comments = body["comments"].as_array().cloned().unwrap_or_default();
+        // `preparePullReviewType` in routers/api/v1/repo/pull_review.go of Gitea.
+        let (event, is_own) = (body["event"].as_str().unwrap_or_default(), pull.author == self.request.user.id);
+        match event {
+            "COMMENT" if text.trim().is_empty() && comments.is_empty() => {
+                return error(422, "review event COMMENT requires a body or a comment");
+            }
+            "COMMENT" => {}
+            "APPROVED" if is_own => return error(422, "approve your own pull is not allowed"),
+            "REQUEST_CHANGES" if is_own => return error(422, "reject your own pull is not allowed"),
+            "APPROVED" | "REQUEST_CHANGES" if pull.state != PullState::Open => {
+                return error(422, "can't submit review for a closed or merged PR");
+            }
+            _ => return error(422, &format!("review event {event} requires a body")),
         }
         let mut lines = Vec::new();
-        for comment in body["comments"].as_array().into_iter().flatten() {
+        let mut old = Vec::new();
+        for comment in comments {
             let number = |name: &str| comment[name].as_u64().unwrap_or_default();
-            let line = number("new_position").max(number("old_position"));
-            if !(1..=LAST_LINE).contains(&line) {
-                return error(422, "the line is not in the diff");
-            }
             let text = |name: &str| comment[name].as_str().unwrap_or_default().to_owned();
+            old.push(number("old_position") > 0);
+            let line = if number("old_position") > 0 { number("old_position") } else { number("new_position") };
             lines.push((text("path"), line, text("body")));
         }
         let (path, by) = (self.found.path.clone(), self.request.user.id);
-        let text = body["body"].as_str().unwrap_or_default();
-        let id = self.request.state.add_review(&path, pull, by, text, lines);
-        self.found = self.request.state.by_path(&path).unwrap().clone();
-        self.review(pull, &id.to_string(), &[])
+        let id = self.request.state.add_review(&path, pull.number, by, text, lines);
+        let stored = self.request.state.by_path(&path).unwrap();
+        let written = &stored.reviews.last().unwrap().comments;
+        let old = written.iter().zip(old).filter(|(_, is_old)| *is_old);
+        stored.anchors.extend(old.map(|(comment, _)| (comment.id, json!({"original_position": comment.line}))));
+        self.found = stored.clone();
+        self.review(pull.number, &id.to_string(), &[])
     }
 
     pub(super) fn review(&self, pull: u64, review: &str, below: &[&str]) -> Reply {
@@ -241,6 +298,7 @@ impl At<'_> {
         let url = format!("{}/{}/pulls/{pull}#issuecomment", self.request.state.url, self.found.path);
         let show = |comment: &crate::code_host::state::ReviewComment, id: u64, author: u64, body: &str| {
             let is_resolved = id == comment.id && self.found.resolved.contains(&id);
+            let is_old = self.found.anchors.contains_key(&comment.id);
             json!({
                 "id": id,
                 "body": body,
@@ -250,8 +308,8 @@ impl At<'_> {
                 "created_at": "2026-01-01T00:00:00Z",
                 "updated_at": "2026-01-01T00:00:00Z",
                 "path": comment.path,
-                "position": comment.line,
-                "original_position": 0,
+                "position": if is_old { 0 } else { comment.line },
+                "original_position": if is_old { comment.line } else { 0 },
                 "diff_hunk": "@@ -1 +1,2 @@\n # Shop\n+more",
                 "html_url": format!("{url}-{id}"),
             })
