@@ -90,7 +90,12 @@ async fn a_comment_that_the_host_refuses_stands_in_the_text() {
         let (texts, lines) = written(&fixture);
         assert_eq!(texts.len(), 1, "{product:?}: {texts:?}");
         let expected = "**`work.txt`, line 900**\n\nSecond.";
-        assert!(texts[0].contains(expected), "{product:?}: {texts:?}");
+        if matches!(product, Product::Gitea | Product::Forgejo) {
+            // They accept lines that the file does not have.
+            assert!(lines.iter().any(|(_, line, _)| *line == 900), "{product:?}: {lines:?}");
+        } else {
+            assert!(texts[0].contains(expected), "{product:?}: {texts:?}");
+        }
         let is_first = |text: &String| text.contains("First.");
         let count =
             texts.iter().filter(|text| is_first(text)).count() + lines.iter().filter(|one| is_first(&one.2)).count();

@@ -169,11 +169,10 @@ impl Poll<'_> {
 
     fn user(&self, id: u64) -> Value {
         let User { id, name, is_bot } = self.state.user(id);
-        let mut shown = json!({"id": id, "login": name, "type": if is_bot { "Bot" } else { "User" }});
-        if self.product != Product::Github {
-            shown["username"] = name.into();
+        match self.product {
+            Product::Github => json!({"id": id, "login": name, "type": if is_bot { "Bot" } else { "User" }}),
+            _ => json!({"id": id, "login": name, "username": name}),
         }
-        shown
     }
 
     /// Returns the user who added the labels of issues.

@@ -146,14 +146,18 @@ pub(super) fn pipeline_status(state: &State, found: &Repository, sha: &str, numb
     })
 }
 
-pub(super) fn run_state(passed: Option<bool>) -> Value {
-    match passed {
-        Some(passed) => {
-            let name = if passed { "SUCCESSFUL" } else { "FAILED" };
-            json!({"type": "pipeline_state_completed", "name": "COMPLETED", "result": {"name": name}})
+/// Shows the state of a pipeline or of a step; the types of the states begin with that of their object.
+fn run_state(kind: &str, passed: Option<bool>) -> Value {
+    let Some(passed) = passed else {
+        let mut state = json!({"type": format!("{kind}_state_in_progress"), "name": "IN_PROGRESS"});
+        if kind == "pipeline" {
+            state["stage"] = json!({"type": "pipeline_state_in_progress_running", "name": "RUNNING"});
         }
-        None => json!({"type": "pipeline_state_in_progress", "name": "IN_PROGRESS", "stage": {"name": "RUNNING"}}),
-    }
+        return state;
+    };
+    let name = if passed { "SUCCESSFUL" } else { "FAILED" };
+    let result = json!({"type": format!("{kind}_state_completed_{}", name.to_lowercase()), "name": name});
+    json!({"type": format!("{kind}_state_completed"), "name": "COMPLETED", "result": result})
 }
 
 /// Answers a request about pipelines. The UUID of a pipeline is its number.
@@ -169,7 +173,7 @@ pub(super) fn pipelines(state: &State, call: &Call, found: &Repository, below: &
                     "type": "pipeline",
                     "uuid": uuid(number),
                     "build_number": number,
-                    "state": run_state(passed(found, sha)),
+                    "state": run_state("pipeline", passed(found, sha)),
                     "target": {
                         "type": "pipeline_ref_target", "ref_type": "branch", "ref_name": "main",
                         "commit": {"type": "commit", "hash": sha},
@@ -188,7 +192,7 @@ pub(super) fn pipelines(state: &State, call: &Call, found: &Repository, below: &
         [pipeline, "steps"] => {
             let Some(sha) = sha_of(pipeline) else { return error(404, "Pipeline not found") };
             let show = |check: &Check| {
-                let state = run_state(check.passed);
+                let state = run_state("pipeline_step", check.passed);
                 json!({"type": "pipeline_step", "uuid": uuid(check.id), "name": check.name, "state": state})
             };
             let listed: Vec<Value> = found.checks.iter().filter(|check| check.sha == sha).map(show).collect();

@@ -11,12 +11,19 @@ use crate::code_host::{Call, Reply};
 const BUILT: u64 = 1_767_225_600_000;
 
 /// Lists the builds of a commit in all repositories, newest first, with those that belong to none. Every user with a
-/// license may read and write here.
+/// license may read and write here. The list has the 100 most recent ones (GET /build-status/latest/commits/{commitId}).
 pub(super) fn builds(state: &State, call: &Call, user: &User, token: &Token, sha: &str) -> Reply {
     let of_none = state.instance_builds.iter().filter(|status| status.sha == sha).map(show_build);
     let visible = state.repositories.iter().filter(|repository| level(repository, user, token) > 0);
     let listed = of_none.chain(visible.flat_map(|repository| builds_of(repository, sha)));
-    page(call, &listed.collect::<Vec<_>>())
+    let mut listed: Vec<Value> = listed.take(100).collect();
+    match call.parameter("orderBy") {
+        None | Some("NEWEST") => {}
+        Some("OLDEST") => listed.reverse(),
+        Some("STATUS") => listed.sort_by_key(|build| build["state"].to_string()),
+        Some(_) => return invalid("orderBy", "The order is invalid."),
+    }
+    page(call, &listed)
 }
 
 fn show_build(status: &Status) -> Value {

@@ -48,7 +48,8 @@ fn version(state: &State, repository: &Repository, id: u64) -> u64 {
     counted.max(u64::from(created != updated))
 }
 
-/// Returns the place of a comment on a line or a file.
+/// Returns the place of a comment on a line or a file. Its path is a text, as in the examples of the documentation of 7.21;
+/// the schema has an object.
 fn anchor(repository: &Repository, line: &ReviewComment) -> Value {
     let on_line = json!({
         "diffType": "EFFECTIVE", "fileType": "TO", "line": line.line, "lineType": "ADDED", "path": line.path,

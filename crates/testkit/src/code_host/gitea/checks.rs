@@ -94,13 +94,22 @@ impl At<'_> {
         }
     }
 
-    pub(super) fn runs(&self) -> Reply {
-        let checks = self.checks(self.request.call.parameter("head_sha").unwrap_or_default());
+    /// Lists the runs, of which each has all checks of a commit.
+    fn runs(&self) -> Reply {
+        let wanted = self.request.call.parameter("head_sha");
+        let mut firsts: Vec<&Check> = Vec::new();
+        for check in self.found.checks.iter().filter(|check| wanted.is_none_or(|sha| check.sha == sha)) {
+            if firsts.iter().all(|first| first.sha != check.sha) {
+                firsts.push(check);
+            }
+        }
+        // The names of the commit differ (`ActionRun` and `ActionWorkflowRun` in the descriptions).
+        let sha = if self.request.is_forgejo { "commit_sha" } else { "head_sha" };
         let show = |first: &&Check| {
             let page = format!("{}{}", self.request.state.url, self.run_page(first.id));
-            json!({"id": run_id(first.id), "head_sha": first.sha, "html_url": page})
+            json!({"id": run_id(first.id), sha: first.sha, "html_url": page})
         };
-        let listed: Vec<Value> = checks.first().map(show).into_iter().collect();
+        let listed: Vec<Value> = firsts.iter().map(show).collect();
         let page = self.page(&listed);
         let shown: Value = serde_json::from_slice(&page.body).unwrap();
         Reply::json(200, &json!({"workflow_runs": shown, "total_count": listed.len()}))

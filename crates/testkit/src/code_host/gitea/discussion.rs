@@ -30,7 +30,7 @@ impl At<'_> {
             },
             (&Method::POST, ["reactions"]) => {
                 let mut reactions = Vec::new();
-                react(&mut reactions, &self.text("content"))
+                self.reacted(react(&mut reactions, &self.text("content")))
             }
             _ => self.missing(),
         }
@@ -146,15 +146,34 @@ impl At<'_> {
         }
         let stored = self.stored();
         if stored.reviews.iter().any(|review| comment == Some(review_comment(review.id))) {
-            return react(&mut Vec::new(), &content);
+            let added = react(&mut Vec::new(), &content);
+            return self.reacted(added);
         }
+        // The state keeps no reactions to replies.
+        let mut of_reply = Vec::new();
+        let reply =
+            stored.replies.iter().find(|reply| comment == Some(reply.id)).map(|reply| (reply.id, &mut of_reply));
         let lines = stored.reviews.iter_mut().flat_map(|review| &mut review.comments);
         let lines = lines.map(|comment| (comment.id, &mut comment.reactions));
         let comments = stored.comments.iter_mut().map(|comment| (comment.id, &mut comment.reactions));
-        match comments.chain(lines).find(|(id, _)| comment == Some(*id)) {
-            Some((_, reactions)) => react(reactions, &content),
+        match comments.chain(lines).chain(reply).find(|(id, _)| comment == Some(*id)) {
+            Some((_, reactions)) => {
+                let added = react(reactions, &content);
+                self.reacted(added)
+            }
             None => missing,
         }
+    }
+
+    /// Answers with a reaction.
+    fn reacted(&self, added: Result<u16, Reply>) -> Reply {
+        let status = match added {
+            Ok(status) => status,
+            Err(refusal) => return refusal,
+        };
+        let user = show_user(&self.request.user);
+        let shown = json!({"user": user, "content": self.text("content"), "created_at": "2026-01-01T00:00:00Z"});
+        Reply::json(status, &shown)
     }
 
     /// Describes a label of the repository. Its ID is its position.
@@ -202,13 +221,14 @@ impl At<'_> {
     }
 }
 
-pub(super) fn react(reactions: &mut Vec<String>, content: &str) -> Reply {
+/// Adds a reaction, and returns the status of the answer.
+fn react(reactions: &mut Vec<String>, content: &str) -> Result<u16, Reply> {
     if !REACTIONS.contains(&content) {
-        return error(403, &format!("'{content}' is not an allowed reaction"));
+        return Err(error(403, &format!("'{content}' is not an allowed reaction")));
     }
     let is_new = !reactions.iter().any(|known| known == content);
     if is_new {
         reactions.push(content.to_owned());
     }
-    Reply::json(if is_new { 201 } else { 200 }, &json!({"content": content}))
+    Ok(if is_new { 201 } else { 200 })
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{At, can_push, error, show_user};
 use crate::code_host::Reply;
-use crate::code_host::state::{Pull, PullState, Repository, Review};
+use crate::code_host::state::{LAST_LINE, Pull, PullState, Repository, Review};
 
 impl At<'_> {
     pub(super) fn pulls(&mut self, below: &[&str]) -> Reply {
@@ -252,8 +252,8 @@ impl At<'_> {
         Reply::json(201, &json!(reviews))
     }
 
-    /// Submits a review. Lines that the diff does not have are accepted (`createCodeComment` in services/pull/review.go of
-    /// Gitea). The state keeps only reviews with the event `COMMENT`.
+    /// Submits a review. Lines that the file does not have are accepted (`createCodeComment` in services/pull/review.go of
+    /// both products). The state keeps only reviews with the event `COMMENT`.
     fn submit_review(&mut self, pull: &Pull) -> Reply {
         let body = self.request.call.body.clone();
         let text = body["body"].as_str().unwrap_or_default();
@@ -279,6 +279,10 @@ impl At<'_> {
             let text = |name: &str| comment[name].as_str().unwrap_or_default().to_owned();
             old.push(number("old_position") > 0);
             let line = if number("old_position") > 0 { number("old_position") } else { number("new_position") };
+            // Forgejo looks for the last commit with a line of the old version, and fails without one.
+            if self.request.is_forgejo && number("new_position") == 0 && !(1..=LAST_LINE).contains(&line) {
+                return error(500, "");
+            }
             lines.push((text("path"), line, text("body")));
         }
         let (path, by) = (self.found.path.clone(), self.request.user.id);
