@@ -251,7 +251,7 @@ pub struct Comment {
     pub reactions: Vec<String>,
 }
 
-/// The last line that the diff of each pull request has. Comments on later ones are refused.
+/// The last line that the diff of each pull request has. Most products refuse comments on later ones.
 pub(super) const LAST_LINE: u64 = 100;
 
 /// A submitted review.

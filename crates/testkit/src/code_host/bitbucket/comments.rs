@@ -117,9 +117,6 @@ pub(super) fn comments(
         (&(Method::POST | Method::DELETE), ["resolve"]) if one.parent.is_some() || one.line.is_none() => {
             error(403, "Only top-level comments on the diff can be resolved.")
         }
-        // A request without a body gets status 400, and one with an empty object is accepted
-        // (github.com/MatanYemini/bitbucket-mcp/pull/105).
-        (&Method::POST, ["resolve"]) if !call.body.is_object() => error(400, "Bad request"),
         (&Method::POST, ["resolve"]) => {
             if !state.by_id(found.id).unwrap().resolved.insert(one.id) {
                 return error(409, "The comment thread is already resolved.");
