@@ -254,7 +254,8 @@ impl Api for Bitbucket {
         let pull = pull_of(place)?;
         for thread in threads {
             let path = at(repository, &format!("/pullrequests/{pull}/comments/{}/resolve", encoded(&thread.id)));
-            let answer = self.call(Method::POST, &path, None).await?;
+            // The description has no body, but without one the service answers with status 400.
+            let answer = self.call(Method::POST, &path, Some(&json!({}))).await?;
             // Someone has resolved it meanwhile.
             if answer.status != StatusCode::CONFLICT {
                 answer.ok()?;

@@ -393,7 +393,7 @@ impl Api for BitbucketDataCenter {
         let thread = comment.thread.clone().unwrap_or_else(|| Thread::begun_by(&comment.id));
         let of = InThread { kind: comment.kind, id: comment.id.clone(), thread, review: None };
         let found = self.activities_of(&Location::current(repository)?, pull, &[of]).await?;
-        if let Some(Activity { comment: Some(root), comment_anchor }) = found.into_iter().next() {
+        if let Some(Activity { comment: Some(root), comment_anchor, .. }) = found.into_iter().next() {
             comment.position = comment_anchor.and_then(|anchor| anchor.position());
             let thread = comment.thread.get_or_insert_default();
             thread.id = Some(root.id.0);

@@ -18,7 +18,8 @@ use super::{API, BitbucketDataCenter, Location};
 use crate::hosted::STATUS;
 use crate::http::encoded;
 
-/// The maximum number of builds of a commit. Anyone can add to the list, and each build costs a request.
+/// The number of builds to which Bitbucket shortens the list of a commit ("limited to the most recent 100 build statuses",
+/// Atlassian's REST description of version 9.2). Anyone can add to the list, so older builds may be missing then.
 const MOST_BUILDS: usize = 100;
 
 /// The reason why a build does not count.
@@ -30,18 +31,18 @@ impl BitbucketDataCenter {
     /// Returns the builds of a commit without that of the service. Those that the repository does not confirm are ignored.
     ///
     /// # Errors
-    /// A request failed, or the instance lists more than [`MOST_BUILDS`] builds.
+    /// A request failed, or the instance lists [`MOST_BUILDS`] builds.
     pub(super) async fn builds(&self, location: &Location, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
         let path = format!("/build-status/latest/commits/{sha}?orderBy=NEWEST&limit=100");
         let mut listed: Vec<Build> = self.list(&path, |_| false).await?;
-        let mut known = HashSet::new();
-        listed.retain(|build| build.key != STATUS && known.insert(build.key.clone()));
-        if listed.len() > MOST_BUILDS {
+        if listed.len() >= MOST_BUILDS {
             return Err(ForgeError::Refused(format!(
-                "Bitbucket lists {} builds of the commit {sha}; the service reads at most {MOST_BUILDS}",
-                listed.len()
+                "the commit {sha} has {MOST_BUILDS} builds or more, of which Bitbucket lists only the newest \
+                 {MOST_BUILDS}, so the result of the others is not known"
             )));
         }
+        let mut known = HashSet::new();
+        listed.retain(|build| build.key != STATUS && known.insert(build.key.clone()));
         let checks = join_all(listed.into_iter().map(|build| self.confirmed(location, sha, build))).await;
         checks.into_iter().collect()
     }

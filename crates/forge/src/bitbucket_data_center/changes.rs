@@ -147,7 +147,7 @@ async fn comments(
     let path = format!("{}/{number}/activities?limit=100", location.pulls());
     let activities: Vec<Activity> = list(feed, &path).await?;
     let mut found = BTreeMap::new();
-    for Activity { comment, comment_anchor } in activities {
+    for Activity { comment, comment_anchor, .. } in activities {
         let anchor = comment_anchor.unwrap_or_default();
         let comments = comment.map(Comment::into_thread).unwrap_or_default();
         for Threaded { comment, thread } in comments.into_iter().filter(|one| one.comment.state != "PENDING") {

@@ -61,7 +61,7 @@ impl BitbucketDataCenter {
         let is_incomplete = is_full.into_inner() && pages.into_inner() == CONVERSATION_PAGES;
         // A reply has an activity of its own, and is part of that of its thread, which has the position.
         let mut said: BTreeMap<String, Said> = BTreeMap::new();
-        for Activity { comment, comment_anchor } in activities {
+        for Activity { comment, comment_anchor, .. } in activities {
             let anchor = comment_anchor.unwrap_or_default();
             for threaded in comment.map(Comment::into_thread).unwrap_or_default() {
                 let Some(one) = threaded.into_said(&page, &anchor) else { continue };

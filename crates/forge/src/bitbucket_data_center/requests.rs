@@ -90,8 +90,8 @@ impl BitbucketDataCenter {
         Ok(all)
     }
 
-    /// Returns the activities that have the threads of these comments, each thread once. The reply to a comment may have an
-    /// activity of its own, without the thread.
+    /// Returns the activities that have the threads of these comments, each thread once. A reply may have an activity of its
+    /// own, with the replies to it, which is no thread.
     pub(super) async fn activities_of(
         &self,
         location: &Location,
@@ -100,7 +100,9 @@ impl BitbucketDataCenter {
     ) -> Result<Vec<Activity>, ForgeError> {
         let path = format!("{}/{pull}/activities?limit=100", location.pulls());
         let is_of = |activity: &Activity, one: &InThread| {
-            let Some(root) = &activity.comment else { return false };
+            let Some(root) = activity.comment.as_ref().filter(|_| activity.comment_action != "REPLIED") else {
+                return false;
+            };
             if one.thread.parent.is_some() { root.id.0 != one.id && root.has(&one.id) } else { root.id.0 == one.id }
         };
         let missing = Mutex::new(of.iter().collect::<Vec<&InThread>>());

@@ -175,6 +175,9 @@ pub(super) struct Activity {
     /// The comment, with the replies to it.
     #[serde(default)]
     pub(super) comment: Option<Comment>,
+    /// `REPLIED` if the comment is a reply, which is also part of the activity of its thread.
+    #[serde(default)]
+    pub(super) comment_action: String,
     /// The place of a comment on a line, and of the replies to it.
     #[serde(default)]
     pub(super) comment_anchor: Option<Anchor>,

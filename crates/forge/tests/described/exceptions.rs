@@ -73,6 +73,9 @@ const EXCEPTIONS: &[Exception] = &[
     // request's branches or description".
     exception(CLOUD, Method::POST, "/repositories/*/*/pullrequests", "('description' was unexpected)"),
     exception(CLOUD, Method::PUT, "/repositories/*/*/pullrequests/*", "('description' was unexpected)"),
+    // The live service answers with status 400 without a body, and with 200 to an empty object
+    // (github.com/MatanYemini/bitbucket-mcp/pull/105).
+    exception(CLOUD, Method::POST, "/repositories/*/*/pullrequests/*/comments/*/resolve", "has no body"),
     // The operation is newer than the package (developer.atlassian.com/cloud/bitbucket/rest/api-group-repositories/
     // #api-user-workspaces-workspace-permissions-repositories-get).
     exception(CLOUD, Method::GET, "/user/workspaces/*/permissions/repositories", "no such operation"),
