@@ -29,6 +29,7 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use url::form_urlencoded;
 
+pub use gitlab::Records as GitlabRecords;
 pub use state::{
     App, Bridge, Check, Comment, CommentReply, Issue, MergedResult, Output, Pipeline, Place, Pull, PullState,
     Repository, Review, ReviewComment, State, Status, Token, UploadedFile, User,
@@ -348,6 +349,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     let reply = match fault {
         Some(Fault::FailsBefore) => Reply::text(500, "Internal Server Error"),
         Some(Fault::ClosesBefore) => return Err(Closed),
+        Some(Fault::RateLimited(seconds)) if shared.product == Product::Gitlab => gitlab::throttled(seconds),
         Some(Fault::RateLimited(seconds)) => {
             Reply::json(429, &json!({"message": "Too many requests"})).header("retry-after", seconds.to_string())
         }
@@ -359,6 +361,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
             let target = format!("{origin}{}", call.target);
             Reply::json(301, &json!({"message": "Moved Permanently"})).header("location", target)
         }
+        Some(Fault::Unauthorized) if shared.product == Product::Gitlab => gitlab::unauthorized(),
         Some(Fault::Unauthorized) => Reply::json(401, &json!({"message": "Bad credentials"})),
         Some(Fault::FailsAfter | Fault::ClosesAfter) | None => {
             refresh(&shared).await;
@@ -449,9 +452,10 @@ async fn refresh(shared: &Shared) {
         state.repositories.iter().map(|repository| (repository.id, repository.folder.clone())).collect()
     };
     for (id, folder) in folders {
-        let branches = git::branches(&shared.folder.path().join(folder)).await;
+        let heads = git::heads(&shared.folder.path().join(folder)).await;
         if let Some(repository) = shared.state.lock().unwrap().by_id(id) {
-            repository.branches = branches;
+            repository.parents = heads.iter().map(|(_, sha, parents)| (sha.clone(), parents.clone())).collect();
+            repository.branches = heads.into_iter().map(|(name, sha, _)| (name, sha)).collect();
         }
     }
 }

@@ -14,13 +14,13 @@ use super::{Call, Product, Reply};
 const START: i64 = 1_800_000_000;
 
 /// The times at which things were created and changed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Times {
     now: i64,
     known: BTreeMap<String, Known>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Known {
     created: i64,
     updated: i64,
@@ -54,12 +54,15 @@ impl Times {
                 let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
                 let reviews: Vec<String> = reviews.map(|review| format!("{}{}", review.id, review.body)).collect();
                 let talk = talk(repository, Place::Pull(pull.number));
-                let content = format!("{pull:?}{}{reviews:?}{talk:?}", repository.sha_of(pull));
+                let lines = repository.reviews.iter().filter(|review| review.pull == pull.number);
+                let lines = lines.flat_map(|review| &review.comments);
+                let replies: Vec<_> = lines.flat_map(|line| repository.thread(line.id)).collect();
+                let content = format!("{pull:?}{}{reviews:?}{replies:?}{talk:?}", repository.sha_of(pull));
                 contents.push((format!("{}/{}", repository.id, pull.number), content));
             }
             for issue in &repository.issues {
                 let talk = talk(repository, Place::Issue(issue.number));
-                contents.push((format!("{}/{}", repository.id, issue.number), format!("{issue:?}{talk:?}")));
+                contents.push((issue_key(repository, issue.number), format!("{issue:?}{talk:?}")));
             }
         }
         contents.retain(|(key, content)| self.known.get(key).is_none_or(|known| known.content != *content));
@@ -84,6 +87,15 @@ impl Times {
         self.of(&format!("{repository}/{number}"))
     }
 
+    /// Returns the times at which something was created and changed, with milliseconds. The next request records what
+    /// is new.
+    pub(super) fn exact(&self, key: &str) -> (String, String) {
+        let (created, updated) =
+            self.known.get(key).map_or((self.now + 1, self.now + 1), |known| (known.created, known.updated));
+        let exact = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000).to_string();
+        (exact(created), exact(updated))
+    }
+
     /// Returns the time of the last change of a comment, as hosts write it.
     pub(super) fn updated(&self, comment: u64) -> String {
         written(self.of_comment(comment).1)
@@ -93,7 +105,12 @@ impl Times {
 /// Returns the comments of a conversation as text.
 fn talk(repository: &Repository, place: Place) -> Vec<String> {
     let of_place = repository.comments.iter().filter(|comment| comment.place == place);
-    of_place.map(|comment| format!("{}{}", comment.id, comment.body)).collect()
+    of_place.map(|one| format!("{}{}{:?}", one.id, one.body, repository.thread(one.id))).collect()
+}
+
+/// Returns the name of an issue in the times. On GitLab, a merge request can have the same number.
+pub(super) fn issue_key(repository: &Repository, number: u64) -> String {
+    format!("{}/issues/{number}", repository.id)
 }
 
 fn written(seconds: i64) -> String {
@@ -109,12 +126,17 @@ struct Poll<'a> {
     since: i64,
 }
 
-/// Answers a request of a poll; `None` for other requests.
-pub(super) fn answer(product: Product, state: &mut State, call: &Call) -> Option<Reply> {
+/// Records the times of what has changed.
+pub(super) fn stamp(state: &mut State) {
     let repositories = std::mem::take(&mut state.repositories);
     state.times.stamp(&repositories);
     state.repositories = repositories;
-    if call.method != Method::GET {
+}
+
+/// Answers a request of a poll; `None` for other requests. GitLab's lists are the same for polls and other requests.
+pub(super) fn answer(product: Product, state: &mut State, call: &Call) -> Option<Reply> {
+    stamp(state);
+    if call.method != Method::GET || product == Product::Gitlab {
         return None;
     }
     let parts: Vec<&str> = call.segments.iter().map(String::as_str).collect();
@@ -123,19 +145,16 @@ pub(super) fn answer(product: Product, state: &mut State, call: &Call) -> Option
         | (Product::Gitea | Product::Forgejo, ["api", "v1", "repos", owner, name, below @ ..]) => {
             (format!("{owner}/{name}"), below)
         }
-        (Product::Gitlab, ["api", "v4", "projects", id, below @ ..]) => {
-            (state.by_id(id.parse().ok()?)?.path.clone(), below)
-        }
         _ => return None,
     };
     let found = state.by_path(&path)?.clone();
     let time = |name: &str| call.parameter(name).map(str::to_owned);
-    let since = time("since").or_else(|| time("updated_after"));
+    let since = time("since");
     let since = since.map_or(0, |text| text.parse::<Timestamp>().unwrap().as_micros() / 1_000_000);
     let poll = Poll { state, call, product, found, since };
     match product {
         Product::Github => poll.github(below),
-        Product::Gitlab => poll.gitlab(below),
+        Product::Gitlab => None,
         Product::Gitea | Product::Forgejo => poll.gitea(below),
         Product::Bitbucket | Product::BitbucketDataCenter => None,
     }
@@ -144,7 +163,7 @@ pub(super) fn answer(product: Product, state: &mut State, call: &Call) -> Option
 impl Poll<'_> {
     /// Returns the answer to the same request without the parameters of a poll.
     fn plain(&mut self) -> Result<Value, Reply> {
-        let polls = ["since", "updated_after", "sort", "order_by"];
+        let polls = ["since", "sort"];
         let mut call = self.call.clone();
         call.query.retain(|(name, _)| !polls.contains(&name.as_str()));
         let reply = super::product_answer(self.product, self.state, &call);
@@ -161,6 +180,10 @@ impl Poll<'_> {
 
     fn of(&self, number: u64) -> (i64, i64) {
         self.state.times.of(&format!("{}/{number}", self.found.id))
+    }
+
+    fn of_issue(&self, number: u64) -> (i64, i64) {
+        self.state.times.of(&issue_key(&self.found, number))
     }
 
     fn comment(&self, id: &Value) -> (i64, i64) {
@@ -211,7 +234,8 @@ impl Poll<'_> {
         let mut times = BTreeMap::new();
         for mut entry in listed {
             let number = entry["number"].as_u64().unwrap();
-            let (created, updated) = self.of(number);
+            let is_pull = !entry["pull_request"].is_null();
+            let (created, updated) = if is_pull { self.of(number) } else { self.of_issue(number) };
             entry["created_at"] = written(created).into();
             entry["updated_at"] = written(updated).into();
             if updated >= self.since {
@@ -308,7 +332,7 @@ impl Poll<'_> {
             ["pulls", number, _] => self.reviews(number),
             [_, number, _] => {
                 let issue = self.found.issues.iter().find(|issue| issue.number.to_string() == *number)?;
-                let at = written(self.of(issue.number).1);
+                let at = written(self.of_issue(issue.number).1);
                 let actor = self.labeler();
                 let show =
                     |label| json!({"event": "labeled", "actor": actor, "label": {"name": label}, "created_at": at});
@@ -343,7 +367,7 @@ impl Poll<'_> {
             ["pulls", number, _] => self.reviews(number),
             [_, number, _] => {
                 let issue = self.found.issues.iter().find(|issue| issue.number.to_string() == *number)?;
-                let (at, user) = (written(self.of(issue.number).1), self.labeler());
+                let (at, user) = (written(self.of_issue(issue.number).1), self.labeler());
                 let show = |label| json!({"type": "label", "body": "1", "user": user, "label": {"name": label}, "created_at": at});
                 issue.labels.iter().map(show).collect()
             }
@@ -353,70 +377,6 @@ impl Poll<'_> {
         let (limit, at) = (number("limit").unwrap_or(30).min(50), number("page").unwrap_or(1));
         let chosen: Vec<&Value> = listed.iter().skip((at - 1) * limit).take(limit).collect();
         Some(Reply::json(200, &json!(chosen)).header("x-total-count", listed.len().to_string()))
-    }
-
-    fn gitlab(mut self, below: &[&str]) -> Option<Reply> {
-        let is_ordered = self.call.parameter("order_by") == Some("updated_at");
-        match below {
-            ["merge_requests"] if is_ordered => {
-                let listed = match self.plain() {
-                    Ok(listed) => listed,
-                    Err(refusal) => return Some(refusal),
-                };
-                Some(self.sorted(&listed, "iid", true, |poll, item| poll.of(item["iid"].as_u64().unwrap())))
-            }
-            ["merge_requests" | "issues", _, "notes"] if is_ordered => {
-                let listed = match self.plain() {
-                    Ok(listed) => listed,
-                    Err(refusal) => return Some(refusal),
-                };
-                Some(self.sorted(&listed, "id", false, |poll, item| poll.comment(&item["id"])))
-            }
-            ["issues"] => {
-                let base: Vec<&str> = self.call.segments.iter().take(4).map(String::as_str).collect();
-                if let Some(refusal) = self.refusal(&base) {
-                    return Some(refusal);
-                }
-                let mut listed = self.entries();
-                listed.retain(|entry| entry["pull_request"].is_null());
-                for entry in &mut listed {
-                    entry["iid"] = entry["number"].clone();
-                    entry["state"] = "opened".into();
-                    entry["description"] = entry["body"].clone();
-                    entry["web_url"] = entry["html_url"].clone();
-                    entry["author"] = entry["user"].clone();
-                    let labels: Vec<Value> =
-                        entry["labels"].as_array().unwrap().iter().map(|label| label["name"].clone()).collect();
-                    entry["labels"] = labels.into();
-                }
-                Some(Reply::json(200, &Value::Array(listed)))
-            }
-            ["issues", number, "resource_label_events"] => {
-                let issue = self.found.issues.iter().find(|issue| issue.number.to_string() == *number)?;
-                let (at, user) = (written(self.of(issue.number).1), self.labeler());
-                let show = |label| json!({"action": "add", "user": user, "label": {"name": label}, "created_at": at});
-                Some(Reply::json(200, &Value::Array(issue.labels.iter().map(show).collect())))
-            }
-            _ => None,
-        }
-    }
-
-    /// Adds the times to the items of a list, and sorts it by them.
-    fn sorted(&self, listed: &Value, id: &str, is_ascending: bool, times: fn(&Self, &Value) -> (i64, i64)) -> Reply {
-        let mut found = BTreeMap::new();
-        for item in listed.as_array().unwrap() {
-            let (created, updated) = times(self, item);
-            let mut item = item.clone();
-            (item["created_at"], item["updated_at"]) = (written(created).into(), written(updated).into());
-            if updated >= self.since {
-                found.insert((updated, item[id].as_u64()), item);
-            }
-        }
-        let mut listed: Vec<Value> = found.into_values().collect();
-        if !is_ascending {
-            listed.reverse();
-        }
-        Reply::json(200, &Value::Array(listed))
     }
 }
 

@@ -96,10 +96,16 @@ pub(super) async fn head(dir: &Path, branch: &str) -> Option<String> {
 }
 
 /// Returns the newest commit of each branch.
-pub(super) async fn branches(dir: &Path) -> BTreeMap<String, String> {
-    let listed = run(dir, &["for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/heads"], b"").await;
-    let lines = listed.lines().filter_map(|line| line.split_once(' '));
-    lines.map(|(sha, name)| (name.to_owned(), sha.to_owned())).collect()
+async fn branches(dir: &Path) -> BTreeMap<String, String> {
+    heads(dir).await.into_iter().map(|(name, sha, _)| (name, sha)).collect()
+}
+
+/// Returns the name, the newest commit and its parents of each branch.
+pub(super) async fn heads(dir: &Path) -> Vec<(String, String, Vec<String>)> {
+    let format = "--format=%(objectname) %(refname:lstrip=2) %(parent)";
+    let listed = run(dir, &["for-each-ref", format, "refs/heads"], b"").await;
+    let lines = listed.lines().map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    lines.filter_map(|line| Some((line.get(1)?.clone(), line.first()?.clone(), line[2..].to_vec()))).collect()
 }
 
 /// Decodes `%xx` in a segment of a path.

@@ -5,6 +5,7 @@ mod repository;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::changes::Times;
+use super::gitlab::Records;
 
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub struct Repository {
     pub has_no_issues: bool,
     /// The newest commit of each branch.
     pub branches: BTreeMap<String, String>,
+    /// The parents of the newest commit of each branch, by that commit.
+    pub parents: BTreeMap<String, Vec<String>>,
     /// Branches with the same commits as `main` are those whose commit is that of `main`.
     pub pulls: Vec<Pull>,
     /// The issues. They share their numbers with pull requests.
@@ -112,6 +115,8 @@ pub struct Repository {
     pub auto_merges: Vec<u64>,
     /// What GitHub tells about the merge of open pull requests, in the form of its GraphQL interface.
     pub merge_state: serde_json::Value,
+    /// What only GitLab records.
+    pub gitlab: Records,
 }
 
 /// What an app has written about a check.

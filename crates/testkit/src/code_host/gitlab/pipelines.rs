@@ -1,20 +1,13 @@
-//! Pipelines, their jobs and bridges, and commit statuses. The rules of statuses are those of
-//! `Ci::CreateCommitStatusService` in GitLab's source.
+//! Pipelines, their jobs and bridges, and their test reports (Pipelines API and Jobs API).
 
 use serde_json::{Value, json};
 
-use super::{Request, error, invalid, is_hash, message, no_record, page};
+use super::{Request, TIME, error, no_record, page, params, sort};
 use crate::code_host::Reply;
-use crate::code_host::state::{Bridge, Check, Pipeline, State, Status};
-
-/// The first ID of commit statuses, which the state does not number.
-const FIRST_STATUS: u64 = 1_000_000;
+use crate::code_host::state::{Bridge, Check, Pipeline};
 
 /// The first ID of pipelines for checks that no pipeline names.
 const FIRST_IMPLICIT: u64 = 500_000;
-
-/// The first ID of pipelines that statuses have made.
-const FIRST_EXTERNAL: u64 = 600_000;
 
 impl Request<'_> {
     /// Returns all pipelines, with those of checks and merged results that none names.
@@ -43,7 +36,7 @@ impl Request<'_> {
     }
 
     /// Returns the pipeline of a commit without a description.
-    fn implicit(&self, id: u64, sha: &str) -> Pipeline {
+    pub(super) fn implicit(&self, id: u64, sha: &str) -> Pipeline {
         let result = self.found.merged_results.iter().find(|result| result.merge == sha);
         let branch = self.found.branches.iter().find(|(_, head)| *head == sha).map(|(name, _)| name.clone());
         Pipeline {
@@ -59,200 +52,190 @@ impl Request<'_> {
         }
     }
 
+    /// Shows a pipeline as in other records (`API::Entities::Ci::PipelineBasic`).
     pub(super) fn show_pipeline(&self, pipeline: &Pipeline) -> Value {
         json!({
             "id": pipeline.id,
+            "iid": self.pipelines().iter().filter(|other| other.id <= pipeline.id).count(),
             "project_id": self.found.id,
             "sha": pipeline.sha,
             "ref": pipeline.reference,
             "status": pipeline.status,
             "source": pipeline.source,
+            "created_at": TIME,
+            "updated_at": TIME,
             "web_url": format!("{}/-/pipelines/{}", self.web_url(), pipeline.id),
         })
     }
 
-    /// Lists pipelines, newest first. Child pipelines are left out unless the query asks for their source.
+    /// "List project pipelines": the newest first. Child pipelines are left out unless the query asks for their source.
     pub(super) fn list_pipelines(&self) -> Reply {
-        let (sha, source) = (self.call.parameter("sha"), self.call.parameter("source"));
+        let wanted = |name: &str| params::text(self.call, name);
         let mut listed = self.pipelines();
-        listed.retain(|pipeline| sha.is_none_or(|sha| pipeline.sha == sha));
-        listed.retain(|pipeline| match source {
-            Some(source) => pipeline.source == source,
+        let source = wanted("source");
+        listed.retain(|pipeline| match &source {
+            Some(source) => pipeline.source == *source,
             None => pipeline.source != "parent_pipeline",
         });
-        page(self.call, &self.url, listed.iter().rev().map(|pipeline| self.show_pipeline(pipeline)).collect())
+        let (sha, reference, status) = (wanted("sha"), wanted("ref"), wanted("status"));
+        listed.retain(|pipeline| {
+            sha.as_ref().is_none_or(|sha| pipeline.sha == *sha)
+                && reference.as_ref().is_none_or(|reference| pipeline.reference == *reference)
+                && status.as_ref().is_none_or(|status| pipeline.status == *status)
+        });
+        match wanted("scope").as_deref() {
+            Some("tags") => listed.clear(),
+            // The newest pipeline of each branch.
+            Some("branches") => {
+                let all = listed.clone();
+                listed.retain(|one| {
+                    let is_newer = |other: &Pipeline| other.reference == one.reference && other.id > one.id;
+                    self.found.branches.contains_key(&one.reference) && !all.iter().any(is_newer)
+                });
+            }
+            Some("finished") => {
+                listed.retain(|one| ["success", "failed", "canceled"].contains(&one.status.as_str()));
+            }
+            Some(scope) => listed.retain(|one| one.status == *scope),
+            None => {}
+        }
+        let show = |pipeline: &Pipeline| {
+            let mut shown = self.show_pipeline(pipeline);
+            shown["name"] = Value::Null;
+            shown
+        };
+        let mut shown: Vec<Value> = listed.iter().map(show).collect();
+        let order = wanted("order_by").filter(|order| order == "ref" || order == "status");
+        sort(&mut shown, order.as_deref().unwrap_or("id"), wanted("sort").as_deref() == Some("asc"));
+        page(self.call, &self.url, shown)
     }
 
-    /// Lists the jobs or the bridges of a pipeline, newest first.
+    /// "Get a single pipeline".
+    pub(super) fn pipeline(&self, id: &str) -> Reply {
+        let Some(pipeline) = self.pipelines().into_iter().find(|pipeline| pipeline.id.to_string() == id) else {
+            return no_record();
+        };
+        let mut shown = self.show_pipeline(&pipeline);
+        for name in ["name", "yaml_errors", "finished_at", "committed_at", "coverage"] {
+            shown[name] = Value::Null;
+        }
+        shown["tag"] = false.into();
+        shown["started_at"] = TIME.into();
+        Reply::json(200, &shown)
+    }
+
+    /// Answers a request about the jobs, the bridges or the test report of a pipeline. Lists show the newest first.
     pub(super) fn in_pipeline(&self, id: &str, below: &str) -> Reply {
         let Some(pipeline) = self.pipelines().into_iter().find(|pipeline| pipeline.id.to_string() == id) else {
             return no_record();
         };
-        if below == "test_report" {
-            let suites = self.found.test_suites.get(&pipeline.id).cloned().unwrap_or_else(|| json!([]));
-            return Reply::json(200, &json!({"total_count": 1, "test_suites": suites}));
-        }
-        let listed = match below {
+        let mut listed: Vec<Value> = match below {
+            "test_report" => return self.test_report(&pipeline),
             "jobs" => {
-                let of_pipeline = self.found.checks.iter().filter(|check| pipeline.jobs.contains(&check.id));
-                of_pipeline.rev().map(|check| self.show_job(check)).collect()
+                let has_retried = params::flag(self.call, "include_retried");
+                let checks = self.found.checks.iter();
+                let jobs = checks.filter(|check| has_retried || !self.is_retried(&pipeline, check));
+                jobs.filter(|check| pipeline.jobs.contains(&check.id))
+                    .map(|check| self.show_job(&pipeline, check))
+                    .collect()
             }
             "bridges" | "trigger_jobs" => {
-                pipeline.bridges.iter().rev().map(|bridge| self.show_bridge(bridge)).collect()
+                pipeline.bridges.iter().map(|bridge| self.show_bridge(&pipeline, bridge)).collect()
             }
             _ => return error(404, "404 Not Found"),
         };
+        if let Some(scope) = params::list(self.call, "scope") {
+            listed.retain(|job| scope.iter().any(|status| job["status"] == **status));
+        }
+        sort(&mut listed, "id", false);
         page(self.call, &self.url, listed)
     }
 
-    fn show_job(&self, check: &Check) -> Value {
-        json!({
-            "id": check.id,
-            "name": check.name,
-            "status": status_of(check),
-            "allow_failure": false,
-            "failure_reason": (check.passed == Some(false)).then_some("script_failure"),
-            "web_url": format!("{}/-/jobs/{}", self.web_url(), check.id),
-        })
+    /// Returns whether a later job of the pipeline has the same name (Jobs API, "List pipeline jobs": retried jobs are
+    /// left out).
+    pub(super) fn is_retried(&self, pipeline: &Pipeline, check: &Check) -> bool {
+        let mut others = self.found.checks.iter().filter(|other| pipeline.jobs.contains(&other.id));
+        others.any(|other| other.name == check.name && other.id > check.id)
     }
 
-    fn show_bridge(&self, bridge: &Bridge) -> Value {
+    /// "Get a test report for a pipeline". The counts are sums of those of the suites.
+    fn test_report(&self, pipeline: &Pipeline) -> Reply {
+        let suites = self.found.test_suites.get(&pipeline.id).cloned().unwrap_or_else(|| json!([]));
+        let mut shown = json!({"total_time": 0, "test_suites": suites});
+        for name in ["total_count", "success_count", "failed_count", "skipped_count", "error_count"] {
+            let counts = shown["test_suites"].as_array().into_iter().flatten();
+            shown[name] = counts.filter_map(|suite| suite[name].as_u64()).sum::<u64>().into();
+        }
+        Reply::json(200, &shown)
+    }
+
+    /// Shows what jobs and bridges have in common (`API::Entities::Ci::JobBasic`). The reason of a failure is left out
+    /// for other statuses.
+    fn show_basic_job(&self, pipeline: &Pipeline, (id, name, status): (u64, &str, &str)) -> Value {
+        let has_ended = ["success", "failed", "canceled", "skipped"].contains(&status);
+        let mut shown = json!({
+            "id": id,
+            "status": status,
+            "stage": "test",
+            "name": name,
+            "ref": pipeline.reference,
+            "tag": false,
+            "coverage": null,
+            "allow_failure": false,
+            "created_at": TIME,
+            "started_at": TIME,
+            "finished_at": has_ended.then_some(TIME),
+            "erased_at": null,
+            "duration": 1.0,
+            "queued_duration": 1.0,
+            "user": null,
+            "commit": self.show_commit(&pipeline.sha),
+            "pipeline": self.show_pipeline(pipeline),
+            "web_url": format!("{}/-/jobs/{id}", self.web_url()),
+            "project": {"ci_job_token_scope_enabled": false},
+        });
+        if status == "failed" {
+            shown["failure_reason"] = "script_failure".into();
+        }
+        shown
+    }
+
+    fn show_job(&self, pipeline: &Pipeline, check: &Check) -> Value {
+        let mut shown = self.show_basic_job(pipeline, (check.id, &check.name, status_of(check)));
+        shown["artifacts"] = json!([]);
+        shown["artifacts_expire_at"] = Value::Null;
+        shown["archived"] = false.into();
+        shown["tag_list"] = json!([]);
+        shown["runner"] = Value::Null;
+        shown
+    }
+
+    /// "List pipeline trigger jobs". The downstream pipeline may be of another project.
+    fn show_bridge(&self, pipeline: &Pipeline, bridge: &Bridge) -> Value {
+        let mut shown = self.show_basic_job(pipeline, (bridge.id, &bridge.name, &bridge.status));
+        shown["allow_failure"] = bridge.allow_failure.into();
         let downstream = bridge.downstream.as_ref().map(|(project, id, status)| {
-            json!({
-                "id": id,
-                "project_id": project,
-                "status": status,
-                "web_url": format!("{}/projects/{project}/-/pipelines/{id}", self.url),
-            })
-        });
-        json!({
-            "id": bridge.id,
-            "name": bridge.name,
-            "status": bridge.status,
-            "allow_failure": bridge.allow_failure,
-            "web_url": format!("{}/-/jobs/{}", self.web_url(), bridge.id),
-            "downstream_pipeline": downstream,
-        })
-    }
-
-    fn show_status(&self, number: usize, status: &Status) -> Value {
-        json!({
-            "id": FIRST_STATUS + number as u64,
-            "sha": status.sha,
-            "status": status.state,
-            "name": status.context,
-            "target_url": Some(&status.url).filter(|url| !url.is_empty()),
-            "description": status.description,
-            "allow_failure": false,
-            "pipeline_id": status.pipeline,
-        })
-    }
-
-    /// Lists the statuses of a commit: jobs, bridges, and statuses that services have set. Those of child pipelines are
-    /// left out.
-    pub(super) fn statuses(&self, sha: &str) -> Reply {
-        if !is_hash(sha) {
-            return message(404, "404 Commit Not Found");
-        }
-        let mut listed = Vec::new();
-        for pipeline in self.pipelines() {
-            if pipeline.sha != sha || pipeline.source == "parent_pipeline" {
-                continue;
+            let own = self.pipelines().into_iter().find(|own| *project == self.found.id && own.id == *id);
+            let started = own.unwrap_or_else(|| Pipeline {
+                id: *id,
+                sha: "0".repeat(40),
+                reference: "main".to_owned(),
+                source: "pipeline".to_owned(),
+                ..Pipeline::default()
+            });
+            let mut shown = self.show_pipeline(&Pipeline { status: status.clone(), ..started });
+            shown["project_id"] = (*project).into();
+            if *project != self.found.id {
+                shown["web_url"] = format!("{}/projects/{project}/-/pipelines/{id}", self.url).into();
             }
-            let entry = |id: u64, name: &str, status: &str| {
-                json!({
-                    "id": id,
-                    "sha": sha,
-                    "status": status,
-                    "name": name,
-                    "target_url": null,
-                    "description": null,
-                    "allow_failure": false,
-                    "pipeline_id": pipeline.id,
-                })
-            };
-            let checks = self.found.checks.iter().filter(|check| pipeline.jobs.contains(&check.id));
-            listed.extend(checks.map(|check| entry(check.id, &check.name, status_of(check))));
-            listed.extend(pipeline.bridges.iter().map(|bridge| entry(bridge.id, &bridge.name, &bridge.status)));
-        }
-        let statuses = self.found.statuses.iter().enumerate().filter(|(_, status)| status.sha == sha);
-        listed.extend(statuses.map(|(number, status)| self.show_status(number, status)));
-        page(self.call, &self.url, listed)
-    }
-
-    pub(super) fn set_status(&self, state: &mut State, sha: &str) -> Reply {
-        let text = |name: &str| self.call.body[name].as_str().unwrap_or_default().to_owned();
-        if !is_hash(sha) {
-            return message(404, "404 Commit Not Found");
-        }
-        let wanted = text("state");
-        if !["pending", "running", "success", "failed", "canceled", "skipped"].contains(&wanted.as_str()) {
-            return error(400, "state does not have a valid value");
-        }
-        for name in ["description", "target_url"] {
-            if text(name).chars().count() > 255 {
-                return invalid(name, "is too long (maximum is 255 characters)");
-            }
-        }
-        let url = text("target_url");
-        if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
-            return invalid("target_url", "is blocked: Only allowed schemes are http, https");
-        }
-        let Some(pipeline) = self.pipeline_of_status(state, sha) else {
-            return message(404, "404 Pipeline for pipeline_id, sha and ref Not Found");
-        };
-        let name = Some(text("name")).filter(|name| !name.is_empty()).unwrap_or_else(|| text("context"));
-        let context = if name.is_empty() { "default".to_owned() } else { name };
-        let status =
-            Status { sha: sha.to_owned(), context, state: wanted, url, description: text("description"), pipeline };
-        let known = self.found.statuses.iter().rposition(|known| {
-            let is_active = known.state == "pending" || known.state == "running";
-            known.pipeline == pipeline && known.context == status.context && is_active
+            shown
         });
-        let statuses = &mut state.by_id(self.found.id).unwrap().statuses;
-        let Some(number) = known else {
-            statuses.push(status);
-            return Reply::json(201, &self.show_status(statuses.len() - 1, &statuses[statuses.len() - 1]));
-        };
-        let event = match (statuses[number].state.as_str(), status.state.as_str()) {
-            ("pending" | "running", "pending") => Some("enqueue"),
-            ("running", "running") => Some("run"),
-            _ => None,
-        };
-        if let Some(event) = event {
-            let reason = format!("Reason(s): Status cannot transition via \"{event}\"");
-            let from = &statuses[number].state;
-            return message(400, format!("Cannot transition status via :{event} from :{from} ({reason})"));
-        }
-        statuses[number] = status;
-        Reply::json(201, &self.show_status(number, &statuses[number]))
-    }
-
-    /// Finds the newest pipeline with the commit, the ref and the ID of the request, as far as it names them. Makes one if
-    /// there is none and the request names no ID.
-    fn pipeline_of_status(&self, state: &mut State, sha: &str) -> Option<u64> {
-        let (reference, id) = (self.call.body["ref"].as_str(), self.call.body["pipeline_id"].as_u64());
-        let matches = |pipeline: &&Pipeline| {
-            pipeline.sha == sha
-                && pipeline.source != "parent_pipeline"
-                && reference.is_none_or(|reference| pipeline.reference == reference)
-                && id.is_none_or(|id| pipeline.id == id)
-        };
-        if let Some(found) = self.pipelines().iter().rev().find(matches) {
-            return Some(found.id);
-        }
-        if id.is_some() {
-            return None;
-        }
-        let pipelines = &mut state.by_id(self.found.id).unwrap().pipelines;
-        let id = FIRST_EXTERNAL + pipelines.len() as u64;
-        let made = Pipeline { source: "external".to_owned(), ..self.implicit(id, sha) };
-        pipelines.push(Pipeline { reference: reference.map_or(made.reference.clone(), str::to_owned), ..made });
-        Some(id)
+        shown["downstream_pipeline"] = downstream.into();
+        shown
     }
 }
 
-fn status_of(check: &Check) -> &'static str {
+pub(super) fn status_of(check: &Check) -> &'static str {
     match check.passed {
         None => "running",
         Some(true) => "success",
