@@ -66,7 +66,7 @@ pub struct Repository {
     pub replies: Vec<CommentReply>,
     /// The comments on lines whose threads are marked as resolved.
     pub resolved: BTreeSet<u64>,
-    /// The comments whose threads accept no reply: the conversation is locked.
+    /// The comments whose threads accept no reply: the conversation is locked. On GitLab, members may reply.
     pub locked_threads: BTreeSet<u64>,
     /// The reactions to reviews. Only GitHub has them.
     pub review_reactions: BTreeMap<u64, Vec<String>>,

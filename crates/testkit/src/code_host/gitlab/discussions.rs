@@ -137,12 +137,10 @@ impl Request<'_> {
         shown
     }
 
-    /// "Add note to existing merge request thread". An individual note becomes a thread.
+    /// "Add note to existing merge request thread". An individual note becomes a thread. Members may reply in locked
+    /// discussions (Merge requests API, `discussion_locked`), and only members read private projects.
     fn reply(&self, state: &mut State, place: Place, root: &Note) -> Reply {
         let text = params::text(self.call, "body").unwrap_or_default();
-        if self.found.locked_threads.contains(&root.id) {
-            return forbidden();
-        }
         if let Some(refusal) = refused_text(&text) {
             return refusal;
         }
