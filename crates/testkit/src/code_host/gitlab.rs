@@ -390,7 +390,8 @@ impl Request<'_> {
             items.retain(|item| item["author"]["username"] == *author);
         }
         if let Some(iids) = params::list(self.call, "iids") {
-            items.retain(|item| iids.iter().any(|iid| item["iid"].to_string() == *iid));
+            let iids: Vec<u64> = iids.iter().filter_map(|iid| iid.parse().ok()).collect();
+            items.retain(|item| item["iid"].as_u64().is_some_and(|iid| iids.contains(&iid)));
         }
         for label in params::list(self.call, "labels").unwrap_or_default() {
             items.retain(|item| item["labels"].as_array().is_some_and(|labels| labels.contains(&label.clone().into())));
