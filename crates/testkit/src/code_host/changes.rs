@@ -149,27 +149,16 @@ pub(super) fn answer(product: Product, state: &mut State, call: &Call) -> Option
     };
     let found = state.by_path(&path)?.clone();
     let time = |name: &str| call.parameter(name).map(str::to_owned);
-    let since = time("since");
-    let since = since.map_or(0, |text| text.parse::<Timestamp>().unwrap().as_micros() / 1_000_000);
+    let since = time("since").map_or(0, |text| text.parse::<Timestamp>().unwrap().as_micros() / 1_000_000);
     let poll = Poll { state, call, product, found, since };
     match product {
         Product::Github => poll.github(below),
-        Product::Gitlab => None,
         Product::Gitea | Product::Forgejo => poll.gitea(below),
-        Product::Bitbucket | Product::BitbucketDataCenter => None,
+        Product::Gitlab | Product::Bitbucket | Product::BitbucketDataCenter => None,
     }
 }
 
 impl Poll<'_> {
-    /// Returns the answer to the same request without the parameters of a poll.
-    fn plain(&mut self) -> Result<Value, Reply> {
-        let polls = ["since", "sort"];
-        let mut call = self.call.clone();
-        call.query.retain(|(name, _)| !polls.contains(&name.as_str()));
-        let reply = super::product_answer(self.product, self.state, &call);
-        if reply.status == 200 { Ok(serde_json::from_slice(&reply.body).unwrap()) } else { Err(reply) }
-    }
-
     /// Returns the refusal of a request with this credential.
     fn refusal(&mut self, path: &[&str]) -> Option<Reply> {
         let mut call = self.call.clone();
