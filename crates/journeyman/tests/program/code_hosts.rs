@@ -277,6 +277,12 @@ fn prompts(service: &Service, job: &str) -> Vec<String> {
     prompts.map(|message| message["prompt"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Returns the parts of prompts that ask for something. A comment that still waits for its own message, as after the death
+/// of the service, may be context of an earlier one.
+fn requests(prompts: &[String]) -> Vec<&str> {
+    prompts.iter().filter_map(|prompt| prompt.split("\n\n## The conversation on ").next()).collect()
+}
+
 #[test]
 fn a_comment_reaches_its_job_without_a_webhook() {
     let world = World::with_poll("", "auto");
@@ -475,7 +481,7 @@ fn accepted_webhooks_survive_the_death_of_the_service() {
     }
     until_inbox(&service, &["message"; 20]);
     service.settled(&job);
-    let all = prompts(&service, &job).join("\n");
+    let all = requests(&prompts(&service, &job)).join("\n");
     for (round, place) in (0..5).flat_map(|round| (0..4).map(move |place| (round, place))) {
         assert_eq!(all.matches(&format!("do {round}-{place}.")).count(), 1, "{round}-{place}: {all}");
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 use super::restarts::{Restarts, all_events, open_events};
-use super::{World, prompts};
+use super::{World, prompts, requests};
 use crate::storm::parameter;
 
 /// The number of times that the service is killed.
@@ -69,12 +69,11 @@ fn kills(count: usize) {
         let prompts = prompts(service, &job);
         // The other comments are context, each at most once in a message. Those of the last seconds before a message come with
         // the next one again, because the clocks of the host and the service may differ.
+        let asked = requests(&prompts).join("\n");
         for place in 0..count {
-            let in_each: Vec<usize> =
-                prompts.iter().map(|prompt| prompt.matches(&format!("do {place}.")).count()).collect();
-            let is_fine =
-                if is_task(place) { in_each.iter().sum::<usize>() == 1 } else { in_each.iter().all(|n| *n <= 1) };
-            assert!(is_fine, "{place}, {in_each:?}: {prompts:#?}");
+            let text = format!("do {place}.");
+            assert_eq!(asked.matches(&text).count(), usize::from(is_task(place)), "{place}: {prompts:#?}");
+            assert!(prompts.iter().all(|prompt| prompt.matches(&text).count() <= 1), "{place}: {prompts:#?}");
         }
     });
 }
