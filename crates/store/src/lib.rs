@@ -19,6 +19,7 @@ mod seal;
 mod sealed;
 mod spans;
 mod spending;
+mod sql;
 mod sqlite;
 mod ticket;
 mod vault;

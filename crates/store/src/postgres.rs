@@ -6,7 +6,6 @@
 mod accept;
 mod admin;
 mod batch;
-mod checks;
 mod code_hosts;
 mod comparisons;
 mod connect;
@@ -15,16 +14,13 @@ mod epoch;
 mod error;
 mod feed;
 mod holds;
-mod imports;
 mod inbox;
 mod jobs;
 mod keys;
 mod migrate;
 mod news;
-mod outbox;
 mod overview;
 mod pipeline;
-mod polls;
 mod projects;
 mod pulls;
 mod reach;
@@ -34,12 +30,10 @@ mod session;
 mod slack;
 mod spending;
 mod sweep;
-mod templates;
-mod trusts;
+mod tx;
 mod usage;
 mod users;
 mod webhooks;
-mod workers;
 mod write;
 
 use std::sync::Arc;
@@ -67,17 +61,19 @@ pub(crate) use self::sealed::page_call;
 use self::session::Session;
 use crate::retention::Ends;
 use crate::spans::transaction;
+use crate::sql::SqlStore;
 use crate::vault::{MasterKeys, NONCE_BYTES, VaultError};
 
 /// A store in a PostgreSQL database.
-pub struct PostgresStore {
+pub type PostgresStore = SqlStore<Postgres>;
+
+/// A PostgreSQL database.
+pub struct Postgres {
     pool: Pool,
     epochs: Arc<Epochs>,
     batches: Batches,
     news: Arc<News>,
     _messenger: Messenger,
-    master_keys: MasterKeys,
-    ids: Arc<dyn IdGen>,
     recheck: Duration,
 }
 
@@ -177,13 +173,15 @@ impl PostgresStore {
         let news = News::new();
         let batches = Batches::start(&pool, &news, &epochs);
         let messenger = Messenger::start(&news, pool.clone(), connector);
-        Ok(Self { pool, epochs, batches, news, _messenger: messenger, master_keys, ids, recheck: RECHECK })
+        let database = Postgres { pool, epochs, batches, news, _messenger: messenger, recheck: RECHECK };
+        Ok(Self { database, master_keys, ids })
     }
 
     /// Sets the time after which a waiter wakes up without a notification; by default, 5 s.
     #[must_use]
-    pub fn with_recheck(self, time: Duration) -> Self {
-        Self { recheck: time, ..self }
+    pub fn with_recheck(mut self, time: Duration) -> Self {
+        self.database.recheck = time;
+        self
     }
 
     /// Migrates the schema of the database at `url` to the current version, and returns the number of applied
@@ -208,7 +206,9 @@ impl PostgresStore {
     pub(crate) async fn migrate_to(url: &str, version: i64) -> Result<usize, OpenError> {
         migrate::migrate(&Connector::new(url)?, Some(version)).await
     }
+}
 
+impl Postgres {
     /// Runs one query.
     async fn read(&self, call: Call) -> Result<Vec<Row>, PgError> {
         Ok(self.read_all(&[call]).await?.pop().unwrap_or_default())

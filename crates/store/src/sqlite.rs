@@ -6,7 +6,6 @@
 
 mod admin;
 mod cache;
-mod checks;
 mod code_hosts;
 mod compact;
 mod comparisons;
@@ -15,14 +14,11 @@ mod error;
 mod fault;
 mod feed;
 mod holds;
-mod imports;
 mod inbox;
 mod jobs;
 mod keys;
 mod ledger;
 mod migrate;
-mod outbox;
-mod polls;
 mod projects;
 mod pulls;
 mod read;
@@ -32,12 +28,10 @@ mod sealed;
 mod slack;
 mod spending;
 mod sweep;
-mod templates;
-mod trusts;
+mod tx;
 mod usage;
 mod users;
 mod webhooks;
-mod workers;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -60,6 +54,7 @@ use self::read::Readers;
 pub(crate) use self::sealed::census;
 use self::write::Writer;
 use crate::retention::Ends;
+use crate::sql::SqlStore;
 use crate::vault::{MasterKeys, NONCE_BYTES, VaultError};
 use crate::wakeups::Wakeups;
 
@@ -79,7 +74,10 @@ const WRITER_CACHE_KIB: i64 = 8192;
 const WRITE_CHECK_BYTES: i64 = 16 << 10;
 
 /// A store in one SQLite file.
-pub struct SqliteStore {
+pub type SqliteStore = SqlStore<Sqlite>;
+
+/// A database in one SQLite file.
+pub struct Sqlite {
     path: PathBuf,
     writer: Writer,
     epoch: Arc<Epoch>,
@@ -87,8 +85,6 @@ pub struct SqliteStore {
     cache: Arc<JobCache>,
     fault: Arc<Fault>,
     wakeups: Arc<Wakeups>,
-    master_keys: MasterKeys,
-    ids: Arc<dyn IdGen>,
 }
 
 /// An error from opening or rewriting a SQLite database.
@@ -218,7 +214,8 @@ impl SqliteStore {
             .map_err(|error| failed(rusqlite::Error::ToSqlConversionFailure(Box::new(error))))?;
         let readers = Readers::new(path.to_owned(), Arc::clone(&fault));
         let (path, wakeups) = (path.to_owned(), Arc::new(Wakeups::new()));
-        Ok(Self { path, writer, epoch, readers, cache, fault, wakeups, master_keys, ids })
+        let database = Sqlite { path, writer, epoch, readers, cache, fault, wakeups };
+        Ok(Self { database, master_keys, ids })
     }
 }
 
@@ -276,7 +273,7 @@ impl Store for SqliteStore {
     }
 
     async fn check_writes(&self) -> Result<(), StoreError> {
-        let write = |db: &write::Session<'_>| {
+        let write = |db: &mut write::Session<'_>| {
             let text = "INSERT OR REPLACE INTO meta (name, value) VALUES ('write_check', zeroblob(?1))";
             db.prepare_cached(text)?.execute([WRITE_CHECK_BYTES])?;
             Ok::<_, error::OpError<StoreError>>(())
@@ -288,7 +285,7 @@ impl Store for SqliteStore {
         let failed =
             |path: &Path, error: std::io::Error| StoreError::Unavailable(format!("{}-start: {error}", path.display()));
         let (path, ids) = (self.path.clone(), Arc::clone(&self.ids));
-        let note = move |db: &write::Session<'_>| {
+        let note = move |db: &mut write::Session<'_>| {
             let noted = epoch::note_start(db, &path, &*ids).map_err(|error| failed(&path, error));
             Ok::<_, error::OpError<StoreError>>(noted??)
         };

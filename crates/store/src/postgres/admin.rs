@@ -35,10 +35,11 @@ use super::pipeline::{Call, call};
 use super::session::Session;
 use super::sweep::remove_job;
 use super::write::insert_tasks;
-use super::{PostgresStore, slack, templates, trusts, webhooks};
+use super::{PostgresStore, slack, webhooks};
 use crate::admin::Answers;
 use crate::retired;
 use crate::rows;
+use crate::sql::{templates, trusts};
 use crate::vault;
 
 const REMEMBERED: &str = "SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2";
@@ -197,7 +198,7 @@ impl PostgresStore {
                     calls.extend(webhooks::remove(Some(*id), project));
                     calls.push(put_deleted(deleted_webhook(*id, project), *at));
                 }
-                AdminRow::Template(template) => calls.push(templates::put(template)?),
+                AdminRow::Template(template) => calls.push(templates::put(template)?.into()),
                 AdminRow::TemplateRemoved { id, project, at } => {
                     calls.push(call!("DELETE FROM templates WHERE id = $1", id.to_string()));
                     calls.push(put_deleted(deleted_template(*id, project), *at));
@@ -211,7 +212,7 @@ impl PostgresStore {
                     calls.push(call!("DELETE FROM code_hosts WHERE id = $1", id.to_string()));
                     calls.push(put_deleted(deleted_code_host(id), *at));
                 }
-                AdminRow::Trust(trust) => calls.push(trusts::put(trust)?),
+                AdminRow::Trust(trust) => calls.push(trusts::put(trust)?.into()),
                 AdminRow::TrustUsed { id, at } => calls.push(call!(
                     "UPDATE trusts SET last_used_at = greatest(last_used_at, $2) WHERE id = $1",
                     id.to_string(),

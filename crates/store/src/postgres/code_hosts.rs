@@ -1,16 +1,13 @@
 //! Code hosts, locks, and the index of pull requests.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets};
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::PullRepository;
 use journeyman_core::job::command::PullRef;
-use journeyman_core::ports::{CodeHostStore, LockStore, PullCounts, PullFilter, PullIndex, StoreError};
+use journeyman_core::ports::{CodeHostStore, PullCounts, PullFilter, PullIndex, StoreError};
 use journeyman_core::pull::{IndexedPull, PullState};
 use journeyman_core::time::Timestamp;
-use uuid::Uuid;
 
 use super::PostgresStore;
 use super::comparisons::{wake, wake_of_pull};
@@ -135,23 +132,4 @@ pub(super) fn set_pull_state(pull: &PullRef, state: PullState, at: Timestamp) ->
         calls.push(wake_of_pull(pull));
     }
     calls
-}
-
-#[async_trait]
-impl LockStore for PostgresStore {
-    async fn lock(&self, name: String, holder: Uuid, now: Timestamp, time: Duration) -> Result<bool, StoreError> {
-        let [from, until] = [now, now + time].map(Timestamp::as_micros);
-        let text = "INSERT INTO locks (name, holder, until) VALUES ($1, $2, $4)
-                    ON CONFLICT (name) DO UPDATE SET holder = $2, until = $4
-                    WHERE locks.holder = $2 OR locks.until <= $3 OR locks.until > $4
-                    RETURNING 1";
-        let answers = self.write(vec![call!(text, name, holder.to_string(), from, until)]).await?;
-        Ok(answers.iter().any(|rows| !rows.is_empty()))
-    }
-
-    async fn unlock(&self, name: String, holder: Uuid) -> Result<(), StoreError> {
-        let text = "DELETE FROM locks WHERE name = $1 AND holder = $2";
-        self.write(vec![call!(text, name, holder.to_string())]).await?;
-        Ok(())
-    }
 }

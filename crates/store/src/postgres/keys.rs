@@ -13,6 +13,7 @@ use super::PostgresStore;
 use super::error::PgError;
 use super::pipeline::{Call, call};
 use crate::rows;
+use crate::sql::audit::note;
 
 #[async_trait]
 impl KeyStore for PostgresStore {
@@ -90,12 +91,5 @@ const FIND_AUDIT: &str = "SELECT * FROM audit
 
 /// Returns the statement that inserts an entry into the audit log.
 pub(super) fn audit(entry: &AuditEntry) -> Call {
-    call!(
-        "INSERT INTO audit (at, actor, action, subject, address) VALUES ($1, $2, $3, $4, $5)",
-        entry.at.as_micros(),
-        entry.actor.clone(),
-        entry.action.clone(),
-        entry.subject.clone(),
-        entry.address.clone(),
-    )
+    note(entry).into()
 }

@@ -17,13 +17,13 @@ use journeyman_core::run::{Run, RunStatus, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::UsageSum;
 
-use super::checks::put_watch;
 use super::code_hosts::{put_pull, set_pull_state};
 use super::feed;
 use super::inbox::{events_done, put_issue_job};
 use super::pipeline::{Call, call};
 use super::usage::{RunSum, add_sums};
 use crate::rows::{job_diff, name_of, to_json};
+use crate::sql::checks::put_watch;
 
 /// The rows that a transaction writes.
 #[derive(Debug, Default)]
@@ -276,7 +276,9 @@ fn other(row: &Row) -> Result<Vec<Call>, StoreError> {
         Row::IssueJob { repository, number, job, project } => vec![put_issue_job(repository, *number, *job, project)],
         Row::Pull(pull) => put_pull(pull),
         Row::PullState(pull, state, at) => set_pull_state(pull, *state, *at),
-        Row::WatchChecks { job, project, sha, since, due_at } => vec![put_watch(*job, project, sha, [*since, *due_at])],
+        Row::WatchChecks { job, project, sha, since, due_at } => {
+            vec![put_watch(*job, project, sha, [*since, *due_at]).into()]
+        }
         _ => Vec::new(),
     })
 }

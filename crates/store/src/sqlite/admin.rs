@@ -25,16 +25,18 @@ use super::error::{OpError, ReadError};
 use super::inbox::insert_event;
 use super::keys::audit;
 use super::ledger::job_by_id;
-use super::outbox::insert_task;
 use super::projects::PROJECT;
 use super::rows::collect;
 use super::sweep::remove_job;
+use super::tx::execute;
 use super::users::end_sessions;
 use super::write::Session;
-use super::{SqliteStore, slack, templates, trusts, webhooks};
+use super::{SqliteStore, slack, webhooks};
 use crate::admin::{AdminTables, Answers, administer};
 use crate::retired;
 use crate::rows::{self, HostDocument, to_json};
+use crate::sql::outbox::insert_task;
+use crate::sql::{templates, trusts};
 use crate::vault::{self, MasterKeys, Sealed};
 
 type Op<T> = Result<T, OpError<AdminError>>;
@@ -252,7 +254,7 @@ impl AdminTables for Tables<'_> {
                 webhooks::remove(self.db, Some(*id), project)?;
                 self.deleted(&deleted_webhook(*id, project), *at)
             }
-            AdminRow::Template(template) => Ok(templates::put(self.db, template)?),
+            AdminRow::Template(template) => Ok(execute(self.db, &templates::put(template)?)?),
             AdminRow::TemplateRemoved { id, project, at } => {
                 self.execute("DELETE FROM templates WHERE id = ?1", [id.to_string()])?;
                 self.deleted(&deleted_template(*id, project), *at)
@@ -265,7 +267,7 @@ impl AdminTables for Tables<'_> {
                 self.execute("DELETE FROM code_hosts WHERE id = ?1", [id.as_str()])?;
                 self.deleted(&deleted_code_host(id), *at)
             }
-            AdminRow::Trust(trust) => Ok(trusts::put(self.db, trust)?),
+            AdminRow::Trust(trust) => Ok(execute(self.db, &trusts::put(trust)?)?),
             AdminRow::TrustUsed { id, at } => self.execute(
                 "UPDATE trusts SET last_used_at = max(coalesce(last_used_at, ?2), ?2) WHERE id = ?1",
                 params![id.to_string(), at.as_micros()],
@@ -504,7 +506,8 @@ impl Tables<'_> {
             self.execute(delete, [id.as_str()])?;
         }
         if let Some(repository) = repository {
-            insert_task(self.db, &Effect::RemoveRepository { repository: repository.to_owned() }, at)?;
+            let effect = Effect::RemoveRepository { repository: repository.to_owned() };
+            execute(self.db, &insert_task(&effect, at)?)?;
         }
         self.db.removed_jobs();
         Ok(())

@@ -1,21 +1,18 @@
 //! Code hosts, locks, and the index of pull requests.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets};
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::PullRepository;
 use journeyman_core::job::command::PullRef;
-use journeyman_core::ports::{CodeHostStore, LockStore, PullCounts, PullFilter, PullIndex, StoreError};
+use journeyman_core::ports::{CodeHostStore, PullCounts, PullFilter, PullIndex, StoreError};
 use journeyman_core::pull::{IndexedPull, PullState};
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
-use uuid::Uuid;
 
 use super::SqliteStore;
 use super::comparisons::{wake, wake_of_pull};
-use super::error::{OpError, ReadError};
+use super::error::ReadError;
 use super::rows::collect;
 use crate::rows::to_json;
 use crate::{lists, rows, vault};
@@ -160,30 +157,4 @@ pub(super) fn set_pull_state(
         wake_of_pull(db, pull)?;
     }
     Ok(())
-}
-
-#[async_trait]
-impl LockStore for SqliteStore {
-    async fn lock(&self, name: String, holder: Uuid, now: Timestamp, time: Duration) -> Result<bool, StoreError> {
-        let (from, until) = (now.as_micros(), (now + time).as_micros());
-        self.writer
-            .write(move |db| {
-                let text = "INSERT INTO locks (name, holder, until) VALUES (?1, ?2, ?4)
-                            ON CONFLICT (name) DO UPDATE SET holder = ?2, until = ?4
-                            WHERE holder = ?2 OR until <= ?3 OR until > ?4";
-                let changed = db.prepare_cached(text)?.execute(params![name, holder.to_string(), from, until])?;
-                Ok::<_, OpError<StoreError>>(changed > 0)
-            })
-            .await
-    }
-
-    async fn unlock(&self, name: String, holder: Uuid) -> Result<(), StoreError> {
-        self.writer
-            .write(move |db| {
-                db.prepare_cached("DELETE FROM locks WHERE name = ?1 AND holder = ?2")?
-                    .execute(params![name, holder.to_string()])?;
-                Ok::<_, OpError<StoreError>>(())
-            })
-            .await
-    }
 }

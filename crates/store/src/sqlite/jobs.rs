@@ -85,7 +85,7 @@ impl SqliteStore {
 #[async_trait]
 impl JobStore for SqliteStore {
     async fn create_job(&self, guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError> {
-        let create = move |db: &Session<'_>| accept::create(&mut Tables(db), &guard, &change, now);
+        let create = move |db: &mut Session<'_>| accept::create(&mut Tables(db), &guard, &change, now);
         let accepted = self.writer.write(create).await?;
         self.wakeups.accepted(&accepted);
         Ok(accepted)
@@ -100,7 +100,7 @@ impl JobStore for SqliteStore {
         now: Timestamp,
     ) -> Result<Accepted, UpdateError> {
         let update =
-            move |db: &Session<'_>| accept::update(&mut Tables(db), id, project.as_ref(), &guard, &mut decide, now);
+            move |db: &mut Session<'_>| accept::update(&mut Tables(db), id, project.as_ref(), &guard, &mut decide, now);
         let accepted = self.writer.write(update).await?;
         self.wakeups.accepted(&accepted);
         Ok(accepted)

@@ -10,9 +10,11 @@ use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
-use super::error::OpError;
+use super::error::{OpError, ReadError};
 use super::rows::collect;
+use super::tx::execute;
 use crate::rows::{self, to_json};
+use crate::sql::audit::note;
 
 #[async_trait]
 impl KeyStore for SqliteStore {
@@ -122,8 +124,6 @@ const FIND_AUDIT: &str = "SELECT * FROM audit
     ORDER BY number DESC LIMIT ?2";
 
 /// Inserts an entry into the audit log.
-pub(super) fn audit(db: &Connection, entry: &AuditEntry) -> rusqlite::Result<()> {
-    db.prepare_cached("INSERT INTO audit (at, actor, action, subject, address) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![entry.at.as_micros(), entry.actor, entry.action, entry.subject, entry.address])?;
-    Ok(())
+pub(super) fn audit(db: &Connection, entry: &AuditEntry) -> Result<(), ReadError> {
+    execute(db, &note(entry))
 }

@@ -16,15 +16,16 @@ use journeyman_core::trace::TraceParent;
 use journeyman_core::usage::UsageSum;
 use rusqlite::{Connection, params};
 
-use super::checks::put_watch;
 use super::code_hosts::{put_pull, set_pull_state};
 use super::error::{OpError, ReadError};
 use super::inbox::{events_done, put_issue_job};
-use super::outbox::insert_task;
+use super::tx::execute;
 use super::write::Session;
 use super::{feed, usage};
 use crate::accept::Ledger;
 use crate::rows::{self, name_of, to_json};
+use crate::sql::checks::put_watch;
+use crate::sql::outbox::insert_task;
 
 type Op<T> = Result<T, OpError<UpdateError>>;
 
@@ -253,9 +254,9 @@ fn write_rows(db: &Session<'_>, change: &Change) -> Result<Option<Message>, Read
                 set_pull_state(db, pull, *state, *at)?;
             }
             Row::WatchChecks { job, project, sha, since, due_at } => {
-                put_watch(db, *job, project, sha, [*since, *due_at])?;
+                execute(db, &put_watch(*job, project, sha, [*since, *due_at]))?;
             }
-            Row::InsertTask { effect, at } => insert_task(db, effect, *at)?,
+            Row::InsertTask { effect, at } => execute(db, &insert_task(effect, *at)?)?,
             Row::RunUsed { id, usage } => {
                 add_usage(db, id, usage)?;
                 usage::add(db, &change.job, *id, &UsageSum::of_late_calls(usage))?;

@@ -39,7 +39,7 @@ impl SealedStore for SqliteStore {
             return Ok(Resealed { next, done: 0 });
         }
         let key = id(keys.current())?;
-        let write = move |db: &super::write::Session<'_>| {
+        let write = move |db: &mut super::write::Session<'_>| {
             let mut done = 0;
             for (one, sealed) in &changes {
                 let mut replace = db.prepare_cached(tables(kind)[0].replace)?;
@@ -55,7 +55,7 @@ impl SealedStore for SqliteStore {
 
     async fn require_current_key(&self, entry: AuditEntry) -> Result<bool, StoreError> {
         let (keys, ids) = (self.master_keys.clone(), Arc::clone(&self.ids));
-        let write = move |db: &super::write::Session<'_>| {
+        let write = move |db: &mut super::write::Session<'_>| {
             let proof: Option<Vec<u8>> = db.query_row(PROOF, [], |row| row.get(0)).optional()?;
             let proven = proof.as_deref().and_then(|proof| keys.proven(proof));
             let proven = proven.ok_or_else(|| unavailable(VaultError::OtherKey))?;

@@ -43,7 +43,7 @@ pub(super) struct Writer {
 /// A queued write, independent of its result type.
 trait Write: Send {
     /// Runs the write. Returns false if the transaction must be rolled back; the write may then run again.
-    fn run(&mut self, session: &Session<'_>) -> bool;
+    fn run(&mut self, session: &mut Session<'_>) -> bool;
     /// Sends the result to the caller, or the error of the commit.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
@@ -57,11 +57,11 @@ struct Pending<F, T, E> {
 
 impl<F, T, E> Write for Pending<F, T, E>
 where
-    F: FnMut(&Session<'_>) -> Result<T, OpError<E>> + Send,
+    F: FnMut(&mut Session<'_>) -> Result<T, OpError<E>> + Send,
     T: Send,
     E: From<StoreError> + Send,
 {
-    fn run(&mut self, session: &Session<'_>) -> bool {
+    fn run(&mut self, session: &mut Session<'_>) -> bool {
         if !self.ticket.begin() {
             return true;
         }
@@ -112,7 +112,7 @@ impl Writer {
     /// Runs `operation` in a transaction. Its changes are on disk when this returns.
     pub(super) async fn write<F, T, E>(&self, operation: F) -> Result<T, E>
     where
-        F: FnMut(&Session<'_>) -> Result<T, OpError<E>> + Send + 'static,
+        F: FnMut(&mut Session<'_>) -> Result<T, OpError<E>> + Send + 'static,
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
@@ -140,7 +140,8 @@ fn stopped() -> StoreError {
 
 /// The connection inside a batch, with the jobs that the batch has written so far.
 pub(super) struct Session<'a> {
-    connection: &'a Connection,
+    /// Exclusive, so that the session can be sent between threads.
+    connection: &'a mut Connection,
     /// The current epoch, which does not change while the database is open.
     pub(super) epoch: &'a Epoch,
     cache: &'a JobCache,
@@ -254,20 +255,20 @@ impl File {
             cache.clear();
         }
         let (written, removed, related) = (RefCell::default(), Cell::new(false), Cell::new(false));
-        let session = Session { connection, epoch, cache, written, removed, related };
+        let mut session = Session { connection, epoch, cache, written, removed, related };
         for write in batch {
-            if !write.run(&session) {
+            if !write.run(&mut session) {
                 return Ok(false);
             }
         }
-        if let Err(error) = commit(connection) {
+        if let Err(error) = commit(session.connection) {
             if stored_nothing(&error) {
                 return Err(error.into());
             }
             // Set the fault before answering any request: a client that then checks whether its request was stored must
             // not find that it was not.
             fault.set(&error);
-            leave_as_it_is(connection);
+            leave_as_it_is(session.connection);
             return Err(BatchFailure::All(StoreError::Unknown(error.to_string())));
         }
         if session.removed.get() {
@@ -309,7 +310,7 @@ mod tests {
     }
 
     async fn insert(writer: &Writer, number: i64) -> Result<(), StoreError> {
-        let insert = move |db: &Session<'_>| {
+        let insert = move |db: &mut Session<'_>| {
             db.execute("INSERT INTO numbers VALUES (?1)", [number])?;
             Ok(())
         };
@@ -358,7 +359,7 @@ mod tests {
     #[tokio::test]
     async fn a_failure_before_commit_stores_nothing_and_does_not_stop_the_store() {
         let (writer, fault) = writer(commit);
-        let full = |db: &Session<'_>| -> Result<(), OpError<StoreError>> {
+        let full = |db: &mut Session<'_>| -> Result<(), OpError<StoreError>> {
             db.execute("INSERT INTO numbers VALUES (1)", [])?;
             Err(OpError::Sql(failure(ffi::SQLITE_IOERR_WRITE)))
         };

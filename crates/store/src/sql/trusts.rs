@@ -5,36 +5,32 @@ use journeyman_core::ids::TrustId;
 use journeyman_core::ports::{StoreError, TrustStore};
 use journeyman_core::trust::Trust;
 
-use super::PostgresStore;
-use super::error::PgError;
-use super::pipeline::{Call, call};
+use super::{Database, SqlStore, Statement, sql};
 use crate::rows::{self, to_json};
 
 #[async_trait]
-impl TrustStore for PostgresStore {
+impl<B: Database> TrustStore for SqlStore<B> {
     async fn trusts(&self) -> Result<Vec<Trust>, StoreError> {
-        let found = self.read(call!("SELECT * FROM trusts ORDER BY created_at, id")).await?;
-        Ok(found.iter().map(rows::trust).collect::<Result<_, PgError>>()?)
+        self.all(sql!("SELECT * FROM trusts ORDER BY created_at, id"), rows::trust).await
     }
 
     async fn trust(&self, id: TrustId) -> Result<Option<Trust>, StoreError> {
-        let found = self.read(call!("SELECT * FROM trusts WHERE id = $1", id.to_string())).await?;
-        Ok(found.first().map(rows::trust).transpose()?)
+        self.find(sql!("SELECT * FROM trusts WHERE id = $1", id.to_string()), rows::trust).await
     }
 }
 
 /// Returns the statement that stores a trust. The time of its last exchange stays.
-pub(super) fn put(trust: &Trust) -> Result<Call, StoreError> {
-    Ok(call!(
+pub(crate) fn put(trust: &Trust) -> Result<Statement, StoreError> {
+    Ok(sql!(
         "INSERT INTO trusts (id, name, settings, creator, owner, created_at, version)
          VALUES ($1, $2, $3, $4, $5, $6, $7)
          ON CONFLICT (id) DO UPDATE SET name = $2, settings = $3, version = $7",
         trust.id.to_string(),
-        trust.settings.name.clone(),
+        &trust.settings.name,
         to_json(&trust.settings)?,
-        trust.creator.clone(),
+        &trust.creator,
         trust.owner.map(|owner| owner.to_string()),
-        trust.created_at.as_micros(),
-        i64::try_from(trust.version).unwrap_or(i64::MAX),
+        trust.created_at,
+        trust.version,
     ))
 }

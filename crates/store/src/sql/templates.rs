@@ -5,35 +5,31 @@ use journeyman_core::ids::{ProjectId, TemplateId};
 use journeyman_core::ports::{StoreError, TemplateStore};
 use journeyman_core::template::{Template, name_key};
 
-use super::PostgresStore;
-use super::error::PgError;
-use super::pipeline::{Call, call};
+use super::{Database, SqlStore, Statement, sql};
 use crate::rows::{self, to_json};
 
 #[async_trait]
-impl TemplateStore for PostgresStore {
+impl<B: Database> TemplateStore for SqlStore<B> {
     async fn templates(&self, project: ProjectId) -> Result<Vec<Template>, StoreError> {
-        let query = call!("SELECT * FROM templates WHERE project = $1 ORDER BY name_key", project.to_string());
-        let found = self.read(query).await?;
-        Ok(found.iter().map(rows::template).collect::<Result<_, PgError>>()?)
+        let query = sql!("SELECT * FROM templates WHERE project = $1 ORDER BY name_key", project.as_str());
+        self.all(query, rows::template).await
     }
 
     async fn template(&self, id: TemplateId) -> Result<Option<Template>, StoreError> {
-        let found = self.read(call!("SELECT * FROM templates WHERE id = $1", id.to_string())).await?;
-        Ok(found.first().map(rows::template).transpose()?)
+        self.find(sql!("SELECT * FROM templates WHERE id = $1", id.to_string()), rows::template).await
     }
 }
 
 /// Returns the statement that stores a template.
-pub(super) fn put(template: &Template) -> Result<Call, StoreError> {
-    Ok(call!(
+pub(crate) fn put(template: &Template) -> Result<Statement, StoreError> {
+    Ok(sql!(
         "INSERT INTO templates (id, project, name_key, settings, created_at, version) VALUES ($1, $2, $3, $4, $5, $6)
          ON CONFLICT (id) DO UPDATE SET name_key = $3, settings = $4, version = $6",
         template.id.to_string(),
-        template.project.to_string(),
+        template.project.as_str(),
         name_key(&template.settings.name),
         to_json(&template.settings)?,
-        template.created_at.as_micros(),
-        i64::try_from(template.version).unwrap_or(i64::MAX),
+        template.created_at,
+        template.version,
     ))
 }

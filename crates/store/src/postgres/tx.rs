@@ -1,0 +1,147 @@
+//! Statements and transactions of the shared families of tables ([`crate::sql`]) on PostgreSQL.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use journeyman_core::epoch::Epoch;
+use journeyman_core::ports::StoreError;
+use tokio_postgres::types::Type;
+use tracing::Instrument as _;
+
+use super::Postgres;
+use super::accept::lock_number;
+use super::batch::CONFLICTS;
+use super::error::PgError;
+use super::pipeline::{Call, call};
+use super::session::Session;
+use crate::spans::transaction;
+use crate::sql::{Database, DbError, Failure, Row, Statement, Step, Tx, Value};
+use crate::wakeups::Wakeups;
+
+#[async_trait]
+impl Database for Postgres {
+    fn wakeups(&self) -> &Wakeups {
+        &self.news.wakeups
+    }
+
+    async fn look_up(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
+        Ok(rows(self.read(query.into()).await?)?)
+    }
+
+    async fn query(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
+        self.look_up(query).await
+    }
+
+    async fn claim(&self, _due: Statement, claim: Statement) -> Result<Vec<Row>, StoreError> {
+        let answers = self.write(vec![claim.into()]).await?;
+        Ok(rows(answers.into_iter().flatten().collect())?)
+    }
+
+    async fn transact<T, E, F>(&self, mut operation: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: for<'t> FnMut(&'t mut (dyn Tx + 't)) -> Step<'t, T, E> + Send + 'static,
+    {
+        // Each connection of the pool may have a stale plan.
+        let (mut stale, mut conflicts) = (self.pool.status().max_size, 0);
+        loop {
+            match self.attempt(&mut operation).instrument(transaction("postgresql")).await {
+                Err(Failure::Database(DbError::Postgres(error))) if error.is_stale_plan() && stale > 0 => stale -= 1,
+                // The server has undone the transaction.
+                Err(Failure::Database(DbError::Postgres(error))) if error.is_conflict() && conflicts < CONFLICTS => {
+                    conflicts += 1;
+                }
+                Err(Failure::Database(error)) => return Err(StoreError::from(error).into()),
+                Err(Failure::Refused(error)) => return Err(error),
+                Ok(done) => return Ok(done),
+            }
+        }
+    }
+}
+
+impl Postgres {
+    async fn attempt<T, E, F>(&self, operation: &mut F) -> Result<T, Failure<E>>
+    where
+        F: for<'t> FnMut(&'t mut (dyn Tx + 't)) -> Step<'t, T, E> + Send,
+        T: Send,
+        E: Send,
+    {
+        let session = Session::open(&self.pool).await?;
+        let mut tx = PostgresTx { session, queued: vec![call!("BEGIN")], epoch: self.epochs.current() };
+        let done = operation(&mut tx).await;
+        match done {
+            Ok(done) => {
+                tx.queued.push(call!("COMMIT"));
+                tx.session.run(&tx.queued).await.map_err(PgError::of_commit)?;
+                tx.session.release();
+                Ok(done)
+            }
+            Err(Failure::Refused(error)) => {
+                tx.session.run(&[call!("ROLLBACK")]).await?;
+                tx.session.release();
+                Err(Failure::Refused(error))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+/// A transaction. Its statements are sent with the next one whose rows are needed.
+struct PostgresTx {
+    session: Session,
+    queued: Vec<Call>,
+    epoch: Epoch,
+}
+
+#[async_trait]
+impl Tx for PostgresTx {
+    async fn query(&mut self, statement: Statement) -> Result<Vec<Row>, DbError> {
+        let mut calls = std::mem::take(&mut self.queued);
+        calls.push(statement.into());
+        let mut answers = self.session.run(&calls).await?;
+        Ok(rows(answers.pop().unwrap_or_default())?)
+    }
+
+    async fn execute(&mut self, statement: Statement) -> Result<(), DbError> {
+        self.queued.push(statement.into());
+        Ok(())
+    }
+
+    async fn lock(&mut self, kind: &'static str, scope: &str, name: &str) -> Result<(), DbError> {
+        self.queued.push(call!("SELECT pg_advisory_xact_lock($1)", lock_number(kind, scope, name)));
+        Ok(())
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.epoch.clone()
+    }
+}
+
+impl From<Statement> for Call {
+    fn from(Statement { text, values }: Statement) -> Self {
+        Self { sql: text.postgres, values: values.into_iter().map(|value| Box::new(value) as _).collect() }
+    }
+}
+
+fn rows(found: Vec<tokio_postgres::Row>) -> Result<Vec<Row>, PgError> {
+    let Some(first) = found.first() else { return Ok(Vec::new()) };
+    let columns: Arc<[String]> = first.columns().iter().map(|column| column.name().to_owned()).collect();
+    let row = |row: &tokio_postgres::Row| {
+        let values = (0..columns.len()).map(|index| value(row, index));
+        Ok(Row::new(&columns, values.collect::<Result<_, PgError>>()?))
+    };
+    found.iter().map(row).collect()
+}
+
+fn value(row: &tokio_postgres::Row, index: usize) -> Result<Value, PgError> {
+    let kind = row.columns().get(index).map(tokio_postgres::Column::type_);
+    Ok(match kind {
+        Some(&Type::INT8) => row.try_get::<_, Option<i64>>(index)?.into(),
+        Some(&Type::INT4) => row.try_get::<_, Option<i32>>(index)?.map(i64::from).into(),
+        Some(&Type::BOOL) => row.try_get::<_, Option<bool>>(index)?.into(),
+        Some(&Type::BYTEA) => row.try_get::<_, Option<Vec<u8>>>(index)?.into(),
+        // Other types are errors that name the column.
+        _ => row.try_get::<_, Option<String>>(index)?.into(),
+    })
+}

@@ -1,0 +1,110 @@
+//! Statements that are written once for SQLite and PostgreSQL, and the store that runs them.
+//!
+//! The families of tables that are not on the path of a message are in this module: each port of the database is
+//! implemented once, by functions on a transaction ([`Tx`]). Accepting, claiming, heartbeats, the log and receipts have
+//! an implementation for each database instead.
+
+pub(crate) mod audit;
+pub(crate) mod checks;
+mod imports;
+pub(crate) mod outbox;
+mod polls;
+mod row;
+mod statement;
+pub(crate) mod templates;
+pub(crate) mod trusts;
+mod tx;
+mod workers;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use journeyman_core::ports::StoreError;
+use journeyman_core::time::IdGen;
+
+pub(crate) use self::row::Row;
+pub(crate) use self::statement::{Statement, Text, Value, as_text, for_sqlite, sql};
+pub(crate) use self::tx::{DbError, Failure, Tx};
+use crate::vault::MasterKeys;
+use crate::wakeups::Wakeups;
+
+/// A store in the database `B`.
+pub struct SqlStore<B> {
+    pub(crate) database: B,
+    pub(crate) master_keys: MasterKeys,
+    pub(crate) ids: Arc<dyn IdGen>,
+}
+
+impl<B> Deref for SqlStore<B> {
+    type Target = B;
+
+    fn deref(&self) -> &B {
+        &self.database
+    }
+}
+
+/// A function that decodes a row.
+pub(crate) type Read<T> = fn(&Row) -> Result<T, StoreError>;
+
+/// The future of a function on a transaction.
+pub(crate) type Step<'t, T, E> = BoxFuture<'t, Result<T, Failure<E>>>;
+
+/// A database that runs statements and transactions.
+#[async_trait]
+pub(crate) trait Database: Send + Sync + 'static {
+    /// Returns the wake-ups of this process.
+    fn wakeups(&self) -> &Wakeups;
+
+    /// Runs a short query by key. With SQLite, it runs on the calling thread (docs/decisions/0008-point-reads.md).
+    async fn look_up(&self, query: Statement) -> Result<Vec<Row>, StoreError>;
+
+    /// Runs a query that may take long.
+    async fn query(&self, query: Statement) -> Result<Vec<Row>, StoreError>;
+
+    /// Claims rows that are due in a transaction. With SQLite, a transaction that finds none holds up the writer, so the
+    /// query `due` looks first whether there are any.
+    async fn claim(&self, due: Statement, claim: Statement) -> Result<Vec<Row>, StoreError>;
+
+    /// Runs a transaction. What it has written is on disk when this returns; if it is refused, nothing is written. The
+    /// function runs again after a conflict with another transaction, which has undone everything.
+    async fn transact<T, E, F>(&self, operation: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: for<'t> FnMut(&'t mut (dyn Tx + 't)) -> Step<'t, T, E> + Send + 'static;
+
+    /// Looks up a row by its key.
+    async fn find<T: Send>(&self, query: Statement, read: Read<T>) -> Result<Option<T>, StoreError> {
+        self.look_up(query).await?.first().map(read).transpose()
+    }
+
+    /// Runs a query, and decodes its rows.
+    async fn all<T: Send>(&self, query: Statement, read: Read<T>) -> Result<Vec<T>, StoreError> {
+        self.query(query).await?.iter().map(read).collect()
+    }
+
+    /// Runs a statement, and returns whether it has returned rows.
+    async fn changes(&self, statement: Statement) -> Result<bool, StoreError> {
+        Ok(!self.run(vec![statement]).await?.is_empty())
+    }
+
+    /// Runs statements in one transaction, and returns the rows of the last one.
+    async fn run(&self, statements: Vec<Statement>) -> Result<Vec<Row>, StoreError> {
+        self.transact(move |tx| Box::pin(run_all(tx, statements.clone()))).await
+    }
+}
+
+/// Decodes rows.
+pub(crate) fn decoded<T>(rows: &[Row], read: Read<T>) -> Result<Vec<T>, StoreError> {
+    rows.iter().map(read).collect()
+}
+
+async fn run_all(tx: &mut (dyn Tx + '_), mut statements: Vec<Statement>) -> Result<Vec<Row>, Failure<StoreError>> {
+    let Some(last) = statements.pop() else { return Ok(Vec::new()) };
+    for statement in statements {
+        tx.execute(statement).await?;
+    }
+    Ok(tx.query(last).await?)
+}

@@ -1,0 +1,91 @@
+//! A transaction on either database.
+
+use async_trait::async_trait;
+use journeyman_core::epoch::Epoch;
+use journeyman_core::ports::StoreError;
+
+use super::{Read, Row, Statement, decoded};
+use crate::postgres::PgError;
+
+/// A transaction, or a connection that only reads.
+#[async_trait]
+pub(crate) trait Tx: Send {
+    /// Runs a statement, and returns its rows.
+    async fn query(&mut self, statement: Statement) -> Result<Vec<Row>, DbError>;
+
+    /// Runs a statement whose rows are not needed. PostgreSQL gets it together with the next query, or with the commit,
+    /// which then returns its error.
+    async fn execute(&mut self, statement: Statement) -> Result<(), DbError>;
+
+    /// Waits until no other transaction has a lock of this kind and name, and takes it until the end of the transaction.
+    /// SQLite has one transaction that writes at a time, so nothing happens there.
+    async fn lock(&mut self, kind: &'static str, scope: &str, name: &str) -> Result<(), DbError>;
+
+    /// Returns the current epoch.
+    fn epoch(&self) -> Epoch;
+
+    /// Records that data which is not in the documents of jobs was changed, and may be about jobs that were not written.
+    /// SQLite has a cache of such data; PostgreSQL has none.
+    fn changed_related(&mut self) {}
+}
+
+impl dyn Tx + '_ {
+    /// Runs a query, and decodes its rows.
+    pub(crate) async fn all<T>(&mut self, statement: Statement, read: Read<T>) -> Result<Vec<T>, DbError> {
+        Ok(decoded(&self.query(statement).await?, read)?)
+    }
+
+    /// Runs a query, and decodes its first row, if there is one.
+    pub(crate) async fn one<T>(&mut self, statement: Statement, read: Read<T>) -> Result<Option<T>, DbError> {
+        Ok(self.query(statement).await?.first().map(read).transpose()?)
+    }
+
+    /// Runs a query, and returns whether it has rows.
+    pub(crate) async fn exists(&mut self, statement: Statement) -> Result<bool, DbError> {
+        Ok(!self.query(statement).await?.is_empty())
+    }
+}
+
+/// An error of a database.
+#[derive(Debug)]
+pub(crate) enum DbError {
+    /// SQLite returned an error.
+    Sqlite(rusqlite::Error),
+    /// PostgreSQL returned an error, or was not reached.
+    Postgres(PgError),
+    /// A row cannot be decoded, or a value not be encoded.
+    Store(StoreError),
+}
+
+impl From<rusqlite::Error> for DbError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<PgError> for DbError {
+    fn from(error: PgError) -> Self {
+        Self::Postgres(error)
+    }
+}
+
+impl From<StoreError> for DbError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// The reason why nothing of a transaction is stored.
+#[derive(Debug)]
+pub(crate) enum Failure<E> {
+    /// The database failed.
+    Database(DbError),
+    /// The transaction was refused.
+    Refused(E),
+}
+
+impl<E, D: Into<DbError>> From<D> for Failure<E> {
+    fn from(error: D) -> Self {
+        Self::Database(error.into())
+    }
+}

@@ -1,0 +1,136 @@
+//! Statements and transactions of the shared families of tables ([`crate::sql`]) on SQLite.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt as _;
+use journeyman_core::epoch::Epoch;
+use journeyman_core::ports::StoreError;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, params_from_iter};
+
+use super::Sqlite;
+use super::error::{OpError, ReadError, unavailable};
+use super::write::Session;
+use crate::sql::{Database, DbError, Failure, Row, Statement, Step, Tx, Value};
+use crate::wakeups::Wakeups;
+
+#[async_trait]
+impl Database for Sqlite {
+    fn wakeups(&self) -> &Wakeups {
+        &self.wakeups
+    }
+
+    async fn look_up(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
+        self.readers.find(|db| run(db, &query))
+    }
+
+    async fn query(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
+        self.readers.read(move |db| run(db, &query)).await
+    }
+
+    async fn claim(&self, due: Statement, claim: Statement) -> Result<Vec<Row>, StoreError> {
+        if self.readers.find(|db| run(db, &due))?.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.writer.write(move |db| Ok::<_, OpError<StoreError>>(run(db, &claim)?)).await
+    }
+
+    async fn transact<T, E, F>(&self, mut operation: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: for<'t> FnMut(&'t mut (dyn Tx + 't)) -> Step<'t, T, E> + Send + 'static,
+    {
+        let write = move |session: &mut Session<'_>| {
+            let mut tx = SqliteTx { session };
+            // SQLite answers at once, so the future has nothing to wait for.
+            match operation(&mut tx).now_or_never() {
+                Some(Ok(done)) => Ok(done),
+                Some(Err(Failure::Refused(error))) => Err(OpError::Refused(error)),
+                Some(Err(Failure::Database(DbError::Sqlite(error)))) => Err(OpError::Sql(error)),
+                Some(Err(Failure::Database(error))) => Err(OpError::Refused(StoreError::from(error).into())),
+                None => Err(OpError::Refused(StoreError::Unavailable("a transaction waited".to_owned()).into())),
+            }
+        };
+        self.writer.write(write).await
+    }
+}
+
+/// A transaction of the writer.
+struct SqliteTx<'a, 's> {
+    session: &'a mut Session<'s>,
+}
+
+#[async_trait]
+impl Tx for SqliteTx<'_, '_> {
+    async fn query(&mut self, statement: Statement) -> Result<Vec<Row>, DbError> {
+        Ok(run(self.session, &statement)?)
+    }
+
+    async fn execute(&mut self, statement: Statement) -> Result<(), DbError> {
+        Ok(execute(self.session, &statement)?)
+    }
+
+    async fn lock(&mut self, _kind: &'static str, _scope: &str, _name: &str) -> Result<(), DbError> {
+        Ok(())
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.session.epoch.clone()
+    }
+
+    fn changed_related(&mut self) {
+        self.session.changed_related();
+    }
+}
+
+/// Runs a statement whose rows are not needed.
+pub(super) fn execute(db: &Connection, statement: &Statement) -> Result<(), ReadError> {
+    let mut prepared = db.prepare_cached(statement.text.sqlite)?;
+    let mut rows = prepared.query(params_from_iter(&statement.values))?;
+    while rows.next()?.is_some() {}
+    Ok(())
+}
+
+fn run(db: &Connection, statement: &Statement) -> Result<Vec<Row>, ReadError> {
+    let mut prepared = db.prepare_cached(statement.text.sqlite)?;
+    let columns: Arc<[String]> = prepared.column_names().map(ToOwned::to_owned).collect();
+    let mut found = prepared.query(params_from_iter(&statement.values))?;
+    let mut rows = Vec::new();
+    while let Some(row) = found.next()? {
+        let values = (0..columns.len()).map(|index| Ok(value(row.get_ref(index)?)));
+        rows.push(Row::new(&columns, values.collect::<Result<_, ReadError>>()?));
+    }
+    Ok(rows)
+}
+
+fn value(found: ValueRef<'_>) -> Value {
+    match found {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Number(number),
+        // No column has this type; a query that calculates one must round it.
+        ValueRef::Real(number) => Value::Text(number.to_string()),
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
+    }
+}
+
+impl From<ReadError> for DbError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Sql(error) => Self::Sqlite(error),
+            ReadError::Corrupt(error) => Self::Store(error),
+        }
+    }
+}
+
+impl From<DbError> for StoreError {
+    fn from(error: DbError) -> Self {
+        match error {
+            DbError::Sqlite(error) => unavailable(&error),
+            DbError::Postgres(error) => error.into(),
+            DbError::Store(error) => error,
+        }
+    }
+}
