@@ -67,6 +67,10 @@ pub(crate) trait Database: Send + Sync + 'static {
     /// query `due` looks first whether there are any.
     async fn claim(&self, due: Statement, claim: Statement) -> Result<Vec<Row>, StoreError>;
 
+    /// Runs statements in one transaction, and returns the rows of each. PostgreSQL gets all of them at once, with the
+    /// commit.
+    async fn run_all(&self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError>;
+
     /// Runs a transaction. What it has written is on disk when this returns; if it is refused, nothing is written. The
     /// function runs again after a conflict with another transaction, which has undone everything.
     async fn transact<T, E, F>(&self, operation: F) -> Result<T, E>
@@ -92,19 +96,11 @@ pub(crate) trait Database: Send + Sync + 'static {
 
     /// Runs statements in one transaction, and returns the rows of the last one.
     async fn run(&self, statements: Vec<Statement>) -> Result<Vec<Row>, StoreError> {
-        self.transact(move |tx| Box::pin(run_all(tx, statements.clone()))).await
+        Ok(self.run_all(statements).await?.pop().unwrap_or_default())
     }
 }
 
 /// Decodes rows.
 pub(crate) fn decoded<T>(rows: &[Row], read: Read<T>) -> Result<Vec<T>, StoreError> {
     rows.iter().map(read).collect()
-}
-
-async fn run_all(tx: &mut (dyn Tx + '_), mut statements: Vec<Statement>) -> Result<Vec<Row>, Failure<StoreError>> {
-    let Some(last) = statements.pop() else { return Ok(Vec::new()) };
-    for statement in statements {
-        tx.execute(statement).await?;
-    }
-    Ok(tx.query(last).await?)
 }

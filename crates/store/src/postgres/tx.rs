@@ -33,8 +33,12 @@ impl Database for Postgres {
     }
 
     async fn claim(&self, _due: Statement, claim: Statement) -> Result<Vec<Row>, StoreError> {
-        let answers = self.write(vec![claim.into()]).await?;
-        Ok(rows(answers.into_iter().flatten().collect())?)
+        self.run(vec![claim]).await
+    }
+
+    async fn run_all(&self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
+        let answers = self.write(statements.into_iter().map(Call::from).collect()).await?;
+        Ok(answers.into_iter().map(rows).collect::<Result<_, PgError>>()?)
     }
 
     async fn transact<T, E, F>(&self, mut operation: F) -> Result<T, E>

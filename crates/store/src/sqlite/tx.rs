@@ -36,6 +36,14 @@ impl Database for Sqlite {
         self.writer.write(move |db| Ok::<_, OpError<StoreError>>(run(db, &claim)?)).await
     }
 
+    async fn run_all(&self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
+        let write = move |db: &mut Session<'_>| {
+            let answers = statements.iter().map(|statement| run(db, statement)).collect::<Result<Vec<_>, ReadError>>();
+            Ok::<_, OpError<StoreError>>(answers?)
+        };
+        self.writer.write(write).await
+    }
+
     async fn transact<T, E, F>(&self, mut operation: F) -> Result<T, E>
     where
         T: Send + 'static,
