@@ -472,11 +472,20 @@ pub(crate) fn check_watch<R: Columns>(row: &R) -> Read<CheckWatch, R> {
 }
 
 pub(crate) fn session<R: Columns>(row: &R) -> Read<Session, R> {
+    session_begun(row, "created_at")
+}
+
+/// Decodes a session with its user. The query names the time when the session was created `begun_at`.
+pub(crate) fn session_with_user<R: Columns>(row: &R) -> Read<(Session, User), R> {
+    Ok((session_begun(row, "begun_at")?, user(row)?))
+}
+
+fn session_begun<R: Columns>(row: &R, created_at: &str) -> Read<Session, R> {
     let at = At::new("sessions", row, &["owner"])?;
     Ok(Session {
         hash: TokenHash(at.hash("hash")?),
         user: at.parsed("owner")?,
-        created_at: at.time("created_at")?,
+        created_at: at.time(created_at)?,
         seen_at: at.time("seen_at")?,
         proven_at: at.time_or_null("proven_at")?,
         address: at.row.text("address")?,

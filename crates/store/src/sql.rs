@@ -14,6 +14,7 @@ mod statement;
 pub(crate) mod templates;
 pub(crate) mod trusts;
 mod tx;
+pub(crate) mod users;
 mod workers;
 
 use std::ops::Deref;

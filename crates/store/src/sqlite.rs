@@ -30,7 +30,6 @@ mod spending;
 mod sweep;
 mod tx;
 mod usage;
-mod users;
 mod webhooks;
 mod write;
 

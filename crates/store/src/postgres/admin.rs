@@ -24,7 +24,7 @@ use journeyman_core::webhook::decide::SecretChange;
 
 use self::hosts::{put_code_host, put_host_secret};
 use self::load::load;
-use self::people::{end_sessions, put_key, put_session, put_user};
+use self::people::put_key;
 use self::projects::{delete_project, put_project, put_secret};
 use self::pulls::{end_pull, open_pull, put_comment};
 use super::accept::lock_number;
@@ -39,7 +39,7 @@ use super::{PostgresStore, slack, webhooks};
 use crate::admin::Answers;
 use crate::retired;
 use crate::rows;
-use crate::sql::{templates, trusts};
+use crate::sql::{templates, trusts, users};
 use crate::vault;
 
 const REMEMBERED: &str = "SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2";
@@ -243,13 +243,13 @@ impl PostgresStore {
                     calls.push(call!("DELETE FROM slack_codes WHERE hash = $1", hash.to_vec()));
                 }
                 AdminRow::Key(key) => calls.push(put_key(key)?),
-                AdminRow::User(user) => calls.push(put_user(user)?),
-                AdminRow::Session(session) => calls.push(put_session(session)),
+                AdminRow::User(user) => calls.push(users::put(user)?.into()),
+                AdminRow::Session(session) => calls.push(users::put_session(session).into()),
                 AdminRow::SessionProven { hash, at } => {
                     let text = "UPDATE sessions SET proven_at = $2 WHERE hash = $1";
                     calls.push(call!(text, hash.0.to_vec(), at.as_micros()));
                 }
-                AdminRow::SessionsEnded(which) => calls.push(end_sessions(*which)),
+                AdminRow::SessionsEnded(which) => calls.push(users::end_sessions(*which).into()),
                 AdminRow::Link(link) => calls.push(call!(
                     "INSERT INTO links (hash, owner, expires_at) VALUES ($1, $2, $3)",
                     link.hash.0.to_vec(),

@@ -17,7 +17,7 @@ use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::{Comment, LocalPull};
 use journeyman_core::template::name_key;
 use journeyman_core::time::{IdGen, Timestamp};
-use journeyman_core::user::{Session as SignedIn, SignInLink, TokenHash, User};
+use journeyman_core::user::{SignInLink, TokenHash};
 use journeyman_core::webhook::decide::SecretChange;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -29,14 +29,13 @@ use super::projects::PROJECT;
 use super::rows::collect;
 use super::sweep::remove_job;
 use super::tx::execute;
-use super::users::end_sessions;
 use super::write::Session;
 use super::{SqliteStore, slack, webhooks};
 use crate::admin::{AdminTables, Answers, administer};
 use crate::retired;
 use crate::rows::{self, HostDocument, to_json};
 use crate::sql::outbox::insert_task;
-use crate::sql::{templates, trusts};
+use crate::sql::{templates, trusts, users};
 use crate::vault::{self, MasterKeys, Sealed};
 
 type Op<T> = Result<T, OpError<AdminError>>;
@@ -295,15 +294,12 @@ impl AdminTables for Tables<'_> {
                 self.execute("DELETE FROM slack_codes WHERE hash = ?1", [hash])
             }
             AdminRow::Key(key) => self.put_key(key),
-            AdminRow::User(user) => self.put_user(user),
-            AdminRow::Session(session) => self.put_session(session),
+            AdminRow::User(user) => Ok(execute(self.db, &users::put(user)?)?),
+            AdminRow::Session(session) => Ok(execute(self.db, &users::put_session(session))?),
             AdminRow::SessionProven { hash, at } => {
                 self.execute("UPDATE sessions SET proven_at = ?2 WHERE hash = ?1", params![hash.0, at.as_micros()])
             }
-            AdminRow::SessionsEnded(which) => {
-                end_sessions(self.db, *which)?;
-                Ok(())
-            }
+            AdminRow::SessionsEnded(which) => Ok(execute(self.db, &users::end_sessions(*which))?),
             AdminRow::Link(link) => self.execute(
                 "INSERT INTO links (hash, owner, expires_at) VALUES (?1, ?2, ?3)",
                 params![link.hash.0, link.user.map(|user| user.to_string()), link.expires_at.as_micros()],
@@ -541,31 +537,6 @@ impl Tables<'_> {
         )
     }
 
-    fn put_user(&self, user: &User) -> Op<()> {
-        self.execute(
-            "INSERT INTO users (id, name, role, password, issuer, subject, created_at, signed_in_at, disabled_at,
-                                version, second_factor, passkeys)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
-             ON CONFLICT (id) DO UPDATE
-             SET role = ?3, password = ?4, issuer = ?5, subject = ?6, signed_in_at = ?8, disabled_at = ?9,
-                 version = ?10, second_factor = ?11, passkeys = ?12",
-            params![
-                user.id.to_string(),
-                user.name,
-                user.role.name(),
-                user.password.as_ref().map(|hash| &hash.0),
-                user.identity.as_ref().map(|identity| &identity.issuer),
-                user.identity.as_ref().map(|identity| &identity.subject),
-                user.created_at.as_micros(),
-                user.signed_in_at.map(Timestamp::as_micros),
-                user.disabled_at.map(Timestamp::as_micros),
-                number(user.version),
-                user.second_factor.as_ref().map(to_json).transpose()?,
-                user.stored_passkeys().map(to_json).transpose()?,
-            ],
-        )
-    }
-
     fn open_pull(&self, pull: &LocalPull) -> Op<()> {
         self.execute(
             "INSERT INTO pulls (repository, number, title, body, state, draft, head, base, labels, created_at)
@@ -633,22 +604,6 @@ impl Tables<'_> {
                 comment.verdict.name(),
                 comment.resolved.as_ref().map(|resolution| resolution.by.as_str()),
                 comment.resolved.as_ref().map(|resolution| resolution.at.as_micros()),
-            ],
-        )
-    }
-
-    fn put_session(&self, session: &SignedIn) -> Op<()> {
-        self.execute(
-            "INSERT INTO sessions (hash, owner, created_at, seen_at, address, browser, proven_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![
-                session.hash.0,
-                session.user.to_string(),
-                session.created_at.as_micros(),
-                session.seen_at.as_micros(),
-                session.address,
-                session.browser,
-                session.proven_at.map(Timestamp::as_micros),
             ],
         )
     }

@@ -1,9 +1,8 @@
-//! The statements that store keys, users and their sessions.
+//! The statements that store keys.
 
 use journeyman_core::key::ApiKey;
-use journeyman_core::ports::{SessionsToEnd, StoreError};
+use journeyman_core::ports::StoreError;
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::{Session as SignedIn, User};
 
 use super::number;
 use crate::postgres::pipeline::{Call, call};
@@ -34,54 +33,4 @@ pub(super) fn put_key(key: &ApiKey) -> Result<Call, StoreError> {
         key.old_secret.map(|old| old.hash.0.to_vec()),
         key.old_secret.map(|old| old.until.as_micros()),
     ))
-}
-
-/// Returns the statement that stores a user.
-pub(super) fn put_user(user: &User) -> Result<Call, StoreError> {
-    Ok(call!(
-        "INSERT INTO users (id, name, role, password, issuer, subject, created_at, signed_in_at, disabled_at, version,
-                            second_factor, passkeys)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-         ON CONFLICT (id) DO UPDATE
-         SET role = $3, password = $4, issuer = $5, subject = $6, signed_in_at = $8, disabled_at = $9, version = $10,
-             second_factor = $11, passkeys = $12",
-        user.id.to_string(),
-        user.name.clone(),
-        user.role.name(),
-        user.password.as_ref().map(|hash| hash.0.clone()),
-        user.identity.as_ref().map(|identity| identity.issuer.clone()),
-        user.identity.as_ref().map(|identity| identity.subject.clone()),
-        user.created_at.as_micros(),
-        user.signed_in_at.map(Timestamp::as_micros),
-        user.disabled_at.map(Timestamp::as_micros),
-        number(user.version),
-        user.second_factor.as_ref().map(to_json).transpose()?,
-        user.stored_passkeys().map(to_json).transpose()?,
-    ))
-}
-
-/// Returns the statement that stores a session.
-pub(super) fn put_session(session: &SignedIn) -> Call {
-    call!(
-        "INSERT INTO sessions (hash, owner, created_at, seen_at, address, browser, proven_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        session.hash.0.to_vec(),
-        session.user.to_string(),
-        session.created_at.as_micros(),
-        session.seen_at.as_micros(),
-        session.address.clone(),
-        session.browser.clone(),
-        session.proven_at.map(Timestamp::as_micros),
-    )
-}
-
-/// Returns the statement that ends sessions.
-pub(super) fn end_sessions(which: SessionsToEnd) -> Call {
-    match which {
-        SessionsToEnd::One(hash) => call!("DELETE FROM sessions WHERE hash = $1", hash.0.to_vec()),
-        SessionsToEnd::AllOf(user) => call!("DELETE FROM sessions WHERE owner = $1", user.to_string()),
-        SessionsToEnd::OthersOf(user, hash) => {
-            call!("DELETE FROM sessions WHERE owner = $1 AND hash <> $2", user.to_string(), hash.0.to_vec())
-        }
-    }
 }
