@@ -7,6 +7,7 @@
 pub(crate) mod audit;
 pub(crate) mod checks;
 mod imports;
+pub(crate) mod keys;
 pub(crate) mod outbox;
 mod polls;
 mod row;

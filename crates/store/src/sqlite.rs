@@ -16,7 +16,6 @@ mod feed;
 mod holds;
 mod inbox;
 mod jobs;
-mod keys;
 mod ledger;
 mod migrate;
 mod projects;

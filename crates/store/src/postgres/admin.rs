@@ -5,7 +5,6 @@
 
 mod hosts;
 mod load;
-mod people;
 mod projects;
 mod pulls;
 
@@ -24,13 +23,11 @@ use journeyman_core::webhook::decide::SecretChange;
 
 use self::hosts::{put_code_host, put_host_secret};
 use self::load::load;
-use self::people::put_key;
 use self::projects::{delete_project, put_project, put_secret};
 use self::pulls::{end_pull, open_pull, put_comment};
 use super::accept::lock_number;
 use super::error::PgError;
 use super::inbox::insert_event;
-use super::keys::audit;
 use super::pipeline::{Call, call};
 use super::session::Session;
 use super::sweep::remove_job;
@@ -39,7 +36,7 @@ use super::{PostgresStore, slack, webhooks};
 use crate::admin::Answers;
 use crate::retired;
 use crate::rows;
-use crate::sql::{templates, trusts, users};
+use crate::sql::{audit, keys, templates, trusts, users};
 use crate::vault;
 
 const REMEMBERED: &str = "SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2";
@@ -242,7 +239,7 @@ impl PostgresStore {
                 AdminRow::SlackCodeRemoved(TokenHash(hash)) => {
                     calls.push(call!("DELETE FROM slack_codes WHERE hash = $1", hash.to_vec()));
                 }
-                AdminRow::Key(key) => calls.push(put_key(key)?),
+                AdminRow::Key(key) => calls.push(keys::put(key)?.into()),
                 AdminRow::User(user) => calls.push(users::put(user)?.into()),
                 AdminRow::Session(session) => calls.push(users::put_session(session).into()),
                 AdminRow::SessionProven { hash, at } => {
@@ -276,7 +273,7 @@ impl PostgresStore {
                 )),
             }
         }
-        calls.extend(change.audit.iter().map(audit));
+        calls.extend(change.audit.iter().map(|entry| Call::from(audit::note(entry))));
         Ok(calls)
     }
 }

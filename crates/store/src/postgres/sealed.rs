@@ -6,11 +6,11 @@ use tokio_postgres::Row;
 
 use super::PostgresStore;
 use super::error::PgError;
-use super::keys::audit;
 use super::pipeline::{Call, call};
 use super::session::Session;
 use crate::rows;
 use crate::sealed::{Counter, ROWS_AT_ONCE, Stored, id, tables, unavailable};
+use crate::sql::audit::note;
 use crate::vault::{NONCE_BYTES, VaultError};
 
 /// Selects the proof of the required key.
@@ -67,8 +67,11 @@ impl SealedStore for PostgresStore {
         self.ids.fill(&mut nonce);
         let proof = self.master_keys.proof(nonce).map_err(unavailable)?;
         let entry = AuditEntry { subject: id(self.master_keys.current())?, ..entry };
-        let calls =
-            [call!("UPDATE meta SET value = $1 WHERE name = 'master_key'", proof), audit(&entry), call!("COMMIT")];
+        let calls = [
+            call!("UPDATE meta SET value = $1 WHERE name = 'master_key'", proof),
+            note(&entry).into(),
+            call!("COMMIT"),
+        ];
         session.run(&calls).await.map_err(PgError::of_commit)?;
         session.release();
         Ok(true)
@@ -104,7 +107,7 @@ impl PostgresStore {
             return Ok(0);
         }
         let entry = Resealed::audited(entry, kind, done, &id(self.master_keys.current())?);
-        session.run(&[audit(&entry), call!("COMMIT")]).await.map_err(PgError::of_commit)?;
+        session.run(&[note(&entry).into(), call!("COMMIT")]).await.map_err(PgError::of_commit)?;
         session.release();
         Ok(done)
     }

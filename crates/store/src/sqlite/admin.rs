@@ -11,7 +11,6 @@ use journeyman_core::code_host::CodeHost;
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{ProjectId, UserId, WebhookId};
 use journeyman_core::job::effect::Effect;
-use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::{Comment, LocalPull};
@@ -23,7 +22,6 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::{OpError, ReadError};
 use super::inbox::insert_event;
-use super::keys::audit;
 use super::ledger::job_by_id;
 use super::projects::PROJECT;
 use super::rows::collect;
@@ -35,7 +33,7 @@ use crate::admin::{AdminTables, Answers, administer};
 use crate::retired;
 use crate::rows::{self, HostDocument, to_json};
 use crate::sql::outbox::insert_task;
-use crate::sql::{templates, trusts, users};
+use crate::sql::{audit, keys, templates, trusts, users};
 use crate::vault::{self, MasterKeys, Sealed};
 
 type Op<T> = Result<T, OpError<AdminError>>;
@@ -293,7 +291,7 @@ impl AdminTables for Tables<'_> {
             AdminRow::SlackCodeRemoved(TokenHash(hash)) => {
                 self.execute("DELETE FROM slack_codes WHERE hash = ?1", [hash])
             }
-            AdminRow::Key(key) => self.put_key(key),
+            AdminRow::Key(key) => Ok(execute(self.db, &keys::put(key)?)?),
             AdminRow::User(user) => Ok(execute(self.db, &users::put(user)?)?),
             AdminRow::Session(session) => Ok(execute(self.db, &users::put_session(session))?),
             AdminRow::SessionProven { hash, at } => {
@@ -321,7 +319,7 @@ impl AdminTables for Tables<'_> {
     }
 
     fn note(&mut self, entry: &AuditEntry) -> Op<()> {
-        Ok(audit(self.db, entry)?)
+        Ok(execute(self.db, &audit::note(entry))?)
     }
 
     fn remember(&mut self, claim: &Claim, known: Remembered<String>) -> Op<()> {
@@ -507,34 +505,6 @@ impl Tables<'_> {
         }
         self.db.removed_jobs();
         Ok(())
-    }
-
-    fn put_key(&self, key: &ApiKey) -> Op<()> {
-        self.execute(
-            "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at, creator,
-                               owner, revoked_at, version, grants, old_hash, old_until)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
-             ON CONFLICT (id) DO UPDATE SET hash = ?2, prefix = ?4, expires_at = ?7, revoked_at = ?12,
-                 version = ?13, old_hash = ?15, old_until = ?16",
-            params![
-                key.id.to_string(),
-                key.hash.0,
-                key.name,
-                key.prefix,
-                to_json(&key.scopes_for_older_versions())?,
-                key.projects.as_ref().map(to_json).transpose()?,
-                key.expires_at.map(Timestamp::as_micros),
-                key.allowed_ips.as_ref().map(to_json).transpose()?,
-                key.created_at.as_micros(),
-                key.creator,
-                key.owner.map(|owner| owner.to_string()),
-                key.revoked_at.map(Timestamp::as_micros),
-                number(key.version),
-                to_json(&key.scopes)?,
-                key.old_secret.map(|old| old.hash.0),
-                key.old_secret.map(|old| old.until.as_micros()),
-            ],
-        )
     }
 
     fn open_pull(&self, pull: &LocalPull) -> Op<()> {

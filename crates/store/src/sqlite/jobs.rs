@@ -437,12 +437,16 @@ fn all_projects(db: &Connection) -> Result<Vec<ProjectId>, ReadError> {
 
 #[cfg(test)]
 mod tests {
+    use journeyman_core::ids::UserId;
+    use uuid::Uuid;
+
     use super::list::{
         COUNT_OF_PROJECT_AND_STATUS, COUNT_OF_STATUS, LIST, LIST_OF_ATTRIBUTE, LIST_OF_STATUS,
         LIST_OF_STATUS_WITH_ATTRIBUTES, LIST_WITH_PROPERTIES,
     };
     use super::related::{PLANS, RUNNING_OF_PROJECTS, STEPS, SUMMARIES};
     use super::*;
+    use crate::sql::keys::names_of;
 
     /// Returns SQLite's plan for a query.
     fn plan(db: &Connection, query: &str) -> Vec<String> {
@@ -484,7 +488,7 @@ mod tests {
             ("jobs with a status", COUNT_OF_STATUS),
             ("jobs of a project with a status", COUNT_OF_PROJECT_AND_STATUS),
             ("key", "SELECT * FROM keys WHERE hash = ?1"),
-            ("names of keys", super::super::keys::NAMES_OF_KEYS),
+            ("names of keys", names_of(UserId::from_uuid(Uuid::nil())).text.sqlite),
             ("pulls", super::super::code_hosts::PULLS),
             ("runs", "SELECT * FROM runs WHERE job = ?1 ORDER BY number"),
             ("sweep", "SELECT id FROM jobs WHERE trimmed = 0 AND rests_since <= ?1 LIMIT ?2"),

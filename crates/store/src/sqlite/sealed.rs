@@ -8,10 +8,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
 use super::error::{OpError, ReadError};
-use super::keys::audit;
 use super::rows::collect;
+use super::tx::execute;
 use crate::rows;
 use crate::sealed::{Counter, ROWS_AT_ONCE, Stored, id, tables, unavailable};
+use crate::sql::audit::note;
 use crate::vault::{MasterKeys, NONCE_BYTES, VaultError};
 
 /// Selects the proof of the required key.
@@ -46,7 +47,7 @@ impl SealedStore for SqliteStore {
                 done += u64::from(replace.exists(params![one.owner, one.name, one.value, sealed])?);
             }
             if done > 0 {
-                audit(db, &Resealed::audited(&entry, kind, done, &key))?;
+                execute(db, &note(&Resealed::audited(&entry, kind, done, &key)))?;
             }
             Ok::<_, OpError<StoreError>>(done)
         };
@@ -66,7 +67,7 @@ impl SealedStore for SqliteStore {
             ids.fill(&mut nonce);
             let proof = keys.proof(nonce).map_err(unavailable)?;
             db.execute("UPDATE meta SET value = ?1 WHERE name = 'master_key'", [proof])?;
-            audit(db, &AuditEntry { subject: id(keys.current())?, ..entry.clone() })?;
+            execute(db, &note(&AuditEntry { subject: id(keys.current())?, ..entry.clone() }))?;
             Ok(true)
         };
         self.writer.write(write).await

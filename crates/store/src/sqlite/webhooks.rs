@@ -13,9 +13,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
 use super::error::{OpError, ReadError};
-use super::keys::audit;
 use super::rows::collect;
+use super::tx::execute;
 use crate::rows::{self, name_of, to_json};
+use crate::sql::audit::note;
 use crate::{lists, vault};
 
 type Op<T> = Result<T, OpError<StoreError>>;
@@ -244,7 +245,7 @@ fn finish(db: &Connection, one: &Finished) -> Op<()> {
         .query_row(params![one.webhook.to_string(), one.failing_since.map(Timestamp::as_micros), disabled], |_| Ok(()))
         .optional()?;
     if changed.is_some() && one.disables.is_some() {
-        audit(db, &lists::disabled_entry(one))?;
+        execute(db, &note(&lists::disabled_entry(one)))?;
     }
     Ok(())
 }

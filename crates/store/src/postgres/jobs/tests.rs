@@ -1,16 +1,18 @@
 //! Tests of the plans that PostgreSQL chooses for frequent statements, with many rows.
 
+use journeyman_core::ids::UserId;
 use journeyman_testkit::Postgres;
+use uuid::Uuid;
 
 use super::super::accept::LOCKED_JOBS;
 use super::super::connect::SET_UP;
 use super::super::feed::{FEED, FEED_OF_PROJECTS};
 use super::super::inbox::ABOUT;
-use super::super::keys::NAMES_OF_KEYS;
 use super::super::overview::OVERVIEW;
 use super::super::pulls::REVIEWS;
 use super::*;
 use crate::PostgresStore;
+use crate::sql::keys::names_of;
 
 /// Inserts enough rows that the query planner prefers a suitable index.
 const FILL: &str = "
@@ -86,7 +88,7 @@ async fn hot_queries_use_indexes_and_never_scan_a_table() {
         (COUNT_OF_STATUS, "jobs_of_status", &["'completed'", "1000"], true),
         (COUNT_OF_PROJECT_AND_STATUS, "jobs_of_status", &["'completed'", "1000", "'p1'"], true),
         (REVIEWS, "comments_pkey", &["'p1'", "'{7,8}'"], false),
-        (NAMES_OF_KEYS, "keys_of_owner", &["'user_1'"], true),
+        (names_of(UserId::from_uuid(Uuid::nil())).text.postgres, "keys_of_owner", &["'user_1'"], true),
         ("SELECT * FROM runs WHERE job = $1 ORDER BY number", "runs_of_job", &["'job_7'"], true),
         (ABOUT, "inbox_of_subject", &["'h'", "'pull/77'"], false),
         (
