@@ -20,7 +20,6 @@ mod migrate;
 mod news;
 mod overview;
 mod pipeline;
-mod projects;
 mod pulls;
 mod reach;
 mod rows;

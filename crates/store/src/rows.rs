@@ -216,6 +216,12 @@ pub(crate) fn sealed<R: Columns>(row: &R) -> Read<Stored, R> {
     Ok(Stored { owner: at.text("owner")?, name: at.text("name")?, value })
 }
 
+/// Decodes the name and the encrypted value of a secret.
+pub(crate) fn secret<R: Columns>(row: &R) -> Read<(String, Vec<u8>), R> {
+    let at = At::new("secrets", row, &["name"])?;
+    Ok((at.text("name")?, at.not_null("value", row.bytes("value")?)?))
+}
+
 pub(crate) fn window<R: Columns>(row: &R) -> Read<Window, R> {
     let at = At::new("rate_windows", row, &["project", "kind"])?;
     Ok(Window { started_at: at.time("started_at")?, used: at.number("used")? })

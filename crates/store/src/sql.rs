@@ -10,6 +10,7 @@ mod imports;
 pub(crate) mod keys;
 pub(crate) mod outbox;
 mod polls;
+pub(crate) mod projects;
 mod row;
 mod statement;
 pub(crate) mod templates;

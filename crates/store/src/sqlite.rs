@@ -18,7 +18,6 @@ mod inbox;
 mod jobs;
 mod ledger;
 mod migrate;
-mod projects;
 mod pulls;
 mod read;
 mod recover;

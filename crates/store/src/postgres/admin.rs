@@ -3,9 +3,9 @@
 //! A change takes two round trips: one locks and loads the rows of its subject, the other writes and commits. An
 //! idempotency key adds one.
 
+mod deletion;
 mod hosts;
 mod load;
-mod projects;
 mod pulls;
 
 use async_trait::async_trait;
@@ -21,9 +21,9 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::user::TokenHash;
 use journeyman_core::webhook::decide::SecretChange;
 
+use self::deletion::delete_project;
 use self::hosts::{put_code_host, put_host_secret};
 use self::load::load;
-use self::projects::{delete_project, put_project, put_secret};
 use self::pulls::{end_pull, open_pull, put_comment};
 use super::accept::lock_number;
 use super::error::PgError;
@@ -36,7 +36,7 @@ use super::{PostgresStore, slack, webhooks};
 use crate::admin::Answers;
 use crate::retired;
 use crate::rows;
-use crate::sql::{audit, keys, templates, trusts, users};
+use crate::sql::{audit, keys, projects, templates, trusts, users};
 use crate::vault;
 
 const REMEMBERED: &str = "SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2";
@@ -173,9 +173,10 @@ impl PostgresStore {
         for row in &change.rows {
             match row {
                 AdminRow::Project(project, secrets) => {
-                    calls.push(put_project(project)?);
+                    calls.push(projects::put(project)?.into());
                     let sealed = vault::seal_all(&self.master_keys, &*self.ids, &project.id, secrets.clone())?;
-                    calls.extend(sealed.into_iter().map(|(name, value)| put_secret(&project.id, name, value)));
+                    let put = |(name, value): (String, _)| Call::from(projects::put_secret(&project.id, &name, value));
+                    calls.extend(sealed.into_iter().map(put));
                 }
                 AdminRow::ProjectDeleted { id, repository, at } => {
                     calls.extend(delete_project(id, *at));

@@ -48,14 +48,16 @@ pub(crate) use sql;
 ///
 /// SQLite has one writer at a time, so its rows need no locks. It has no types of parameters. A list of texts or numbers is
 /// a JSON array: the double parentheses of `= ANY (($1))` close those of `json_each`.
-const FORMS: [(&str, &str); 12] = [
+const FORMS: [(&str, &str); 14] = [
     ("$", "?"),
     ("= ANY ((", "IN (SELECT value FROM json_each("),
     ("FOR UPDATE SKIP LOCKED", ""),
     ("FOR NO KEY UPDATE", ""),
     ("FOR UPDATE", ""),
     (" COLLATE \"C\"", ""),
+    ("::text[]", ""),
     ("::text", ""),
+    ("::json", ""),
     ("::bytea", ""),
     ("::bigint[]", ""),
     ("::bigint", ""),
@@ -266,6 +268,7 @@ mod tests {
             ),
             (sql!("SELECT greatest($1::bigint, a) FOR UPDATE"), "SELECT max(?1, a) "),
             (sql!("a = ANY (($1)) AND $2::text IS NULL"), "a IN (SELECT value FROM json_each(?1)) AND ?2 IS NULL"),
+            (sql!("$1::text[] IS NULL OR a::json ->> 'b' = $2"), "?1 IS NULL OR a ->> 'b' = ?2"),
             (sql!("'ä' = $1"), "'ä' = ?1"),
         ] {
             assert_eq!(statement.text.sqlite, sqlite);

@@ -23,17 +23,16 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::error::{OpError, ReadError};
 use super::inbox::insert_event;
 use super::ledger::job_by_id;
-use super::projects::PROJECT;
 use super::rows::collect;
 use super::sweep::remove_job;
-use super::tx::execute;
+use super::tx::{execute, run};
 use super::write::Session;
 use super::{SqliteStore, slack, webhooks};
 use crate::admin::{AdminTables, Answers, administer};
 use crate::retired;
 use crate::rows::{self, HostDocument, to_json};
 use crate::sql::outbox::insert_task;
-use crate::sql::{audit, keys, templates, trusts, users};
+use crate::sql::{audit, keys, projects, templates, trusts, users};
 use crate::vault::{self, MasterKeys, Sealed};
 
 type Op<T> = Result<T, OpError<AdminError>>;
@@ -236,7 +235,11 @@ impl AdminTables for Tables<'_> {
             AdminRow::Project(project, secrets) => {
                 self.retire(&project.id, secrets)?;
                 let sealed = vault::seal_all(self.keys, self.ids, &project.id, secrets.clone())?;
-                self.put_project(project, &sealed)
+                execute(self.db, &projects::put(project)?)?;
+                for (name, value) in sealed {
+                    execute(self.db, &projects::put_secret(&project.id, &name, value))?;
+                }
+                Ok(())
             }
             AdminRow::ProjectDeleted { id, repository, at } => self.delete_project(id, repository.as_deref(), *at),
             AdminRow::JobDeleted { id, project, at } => {
@@ -349,7 +352,7 @@ impl Tables<'_> {
     }
 
     fn project(&self, id: &ProjectId) -> Op<Option<Project>> {
-        self.one(PROJECT, [id.as_str()], |row| rows::project(row))
+        Ok(run(self.db, &projects::by_id(id))?.first().map(rows::project).transpose()?)
     }
 
     fn load_user(&self, state: &mut AdminState, id: UserId) -> Op<()> {
@@ -365,43 +368,6 @@ impl Tables<'_> {
     fn has_administrator(&self, but: &str) -> Op<bool> {
         let text = "SELECT 1 FROM users WHERE role = 'administrator' AND disabled_at IS NULL AND id <> ?1";
         Ok(self.db.prepare_cached(text)?.exists([but])?)
-    }
-
-    fn put_project(&self, project: &Project, secrets: &Sealed) -> Op<()> {
-        // REPLACE would delete the row first, and its secrets with it.
-        self.execute(
-            "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings, concurrent_runs, version,
-                                   identity)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-             ON CONFLICT (id) DO UPDATE
-             SET repository = ?2, ref = ?3, agent = ?4, model = ?5, settings = ?7, concurrent_runs = ?8, version = ?9,
-                 identity = ?10",
-            params![
-                project.id.as_str(),
-                project.repository,
-                project.reference,
-                project.agent,
-                project.model,
-                project.created_at.as_micros(),
-                to_json(&project.settings)?,
-                project.settings.limits.concurrent_runs,
-                number(project.version),
-                project.identity.as_ref().map(to_json).transpose()?,
-            ],
-        )?;
-        for (name, value) in secrets {
-            match value {
-                Some(value) => self.execute(
-                    "INSERT OR REPLACE INTO project_secrets (project, name, value) VALUES (?1, ?2, ?3)",
-                    params![project.id.as_str(), name, value],
-                )?,
-                None => self.execute(
-                    "DELETE FROM project_secrets WHERE project = ?1 AND name = ?2",
-                    [project.id.as_str(), name],
-                )?,
-            }
-        }
-        Ok(())
     }
 
     /// Keeps the values of secrets that are about to be changed or removed.

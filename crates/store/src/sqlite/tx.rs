@@ -101,7 +101,8 @@ pub(super) fn execute(db: &Connection, statement: &Statement) -> Result<(), Read
     Ok(())
 }
 
-fn run(db: &Connection, statement: &Statement) -> Result<Vec<Row>, ReadError> {
+/// Runs a statement, and returns its rows.
+pub(super) fn run(db: &Connection, statement: &Statement) -> Result<Vec<Row>, ReadError> {
     let mut prepared = db.prepare_cached(statement.text.sqlite)?;
     let columns: Arc<[String]> = prepared.column_names().map(ToOwned::to_owned).collect();
     let mut found = prepared.query(params_from_iter(&statement.values))?;

@@ -14,10 +14,10 @@ use crate::postgres::accept::lock_number;
 use crate::postgres::error::PgError;
 use crate::postgres::jobs::JOB;
 use crate::postgres::pipeline::{Call, call};
-use crate::postgres::projects::PROJECT;
 use crate::postgres::pulls::PULLS_LOCK;
 use crate::postgres::session::Session;
 use crate::rows;
+use crate::sql::projects::by_id;
 
 /// The lock for all changes of users, because the rule that an administrator always exists concerns all users.
 const USERS_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('users', 0))";
@@ -290,7 +290,7 @@ const OTHER_ADMINISTRATOR: &str =
 pub(super) fn project_calls(lock: &'static str, id: &ProjectId) -> Vec<Call> {
     // The advisory lock also covers a project that does not exist yet.
     let number = lock_number("project", id.as_str(), "");
-    vec![call!("SELECT pg_advisory_xact_lock($1)", number), call!(lock, id.to_string()), call!(PROJECT, id.to_string())]
+    vec![call!("SELECT pg_advisory_xact_lock($1)", number), call!(lock, id.to_string()), by_id(id).into()]
 }
 
 /// Returns the statements that lock and load a user.

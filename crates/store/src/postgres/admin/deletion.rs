@@ -1,54 +1,14 @@
-//! The statements that store and delete projects.
+//! The statements that delete projects.
 
 use journeyman_core::admin::deleted_project;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::job::effect::Effect;
-use journeyman_core::ports::StoreError;
-use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 
-use super::{number, put_deleted};
+use super::put_deleted;
 use crate::postgres::connect::PLAN_FOR_MANY;
 use crate::postgres::pipeline::{Call, call};
 use crate::postgres::{slack, webhooks};
-use crate::rows::to_json;
-
-/// Returns the statement that stores a project.
-pub(super) fn put_project(project: &Project) -> Result<Call, StoreError> {
-    Ok(call!(
-        "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings, concurrent_runs, version,
-                               identity)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-         ON CONFLICT (id) DO UPDATE
-         SET repository = $2, ref = $3, agent = $4, model = $5, settings = $7, concurrent_runs = $8, version = $9,
-             identity = $10",
-        project.id.to_string(),
-        project.repository.clone(),
-        project.reference.clone(),
-        project.agent.clone(),
-        project.model.clone(),
-        project.created_at.as_micros(),
-        to_json(&project.settings)?,
-        project.settings.limits.concurrent_runs.map(i64::from),
-        number(project.version),
-        project.identity.as_ref().map(to_json).transpose()?,
-    ))
-}
-
-/// Returns the statement that stores a sealed secret of a project, or removes it.
-pub(super) fn put_secret(project: &ProjectId, name: String, value: Option<Vec<u8>>) -> Call {
-    let project = project.to_string();
-    match value {
-        Some(value) => call!(
-            "INSERT INTO project_secrets (project, name, value) VALUES ($1, $2, $3)
-             ON CONFLICT (project, name) DO UPDATE SET value = excluded.value",
-            project,
-            name,
-            value
-        ),
-        None => call!("DELETE FROM project_secrets WHERE project = $1 AND name = $2", project, name),
-    }
-}
 
 /// Returns the statements that delete a project with everything that belongs to it.
 pub(super) fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
