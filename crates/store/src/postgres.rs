@@ -25,7 +25,6 @@ mod reach;
 mod rows;
 mod sealed;
 mod session;
-mod slack;
 mod spending;
 mod sweep;
 mod tx;
@@ -47,6 +46,8 @@ use self::batch::{Batches, CONFLICTS};
 pub(crate) use self::connect::Connector;
 pub(crate) use self::connect::DURABLE;
 use self::connect::PLAN_FOR_MANY;
+#[cfg(test)]
+pub(crate) use self::connect::SET_UP;
 pub use self::connect::UrlError;
 use self::epoch::Epochs;
 pub(crate) use self::epoch::MARK;

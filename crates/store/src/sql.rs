@@ -12,6 +12,7 @@ pub(crate) mod outbox;
 mod polls;
 pub(crate) mod projects;
 mod row;
+pub(crate) mod slack;
 mod statement;
 pub(crate) mod templates;
 pub(crate) mod trusts;

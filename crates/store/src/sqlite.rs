@@ -23,7 +23,6 @@ mod read;
 mod recover;
 mod rows;
 mod sealed;
-mod slack;
 mod spending;
 mod sweep;
 mod tx;
@@ -47,6 +46,8 @@ pub(crate) use self::epoch::mark;
 pub(crate) use self::error::ReadError;
 use self::fault::Fault;
 pub(crate) use self::migrate::SCHEMA_VERSION;
+#[cfg(test)]
+pub(crate) use self::migrate::migrate;
 use self::read::Readers;
 pub(crate) use self::sealed::census;
 use self::write::Writer;

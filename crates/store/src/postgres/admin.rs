@@ -32,11 +32,11 @@ use super::pipeline::{Call, call};
 use super::session::Session;
 use super::sweep::remove_job;
 use super::write::insert_tasks;
-use super::{PostgresStore, slack, webhooks};
+use super::{PostgresStore, webhooks};
 use crate::admin::Answers;
 use crate::retired;
 use crate::rows;
-use crate::sql::{audit, keys, projects, templates, trusts, users};
+use crate::sql::{audit, keys, projects, slack, templates, trusts, users};
 use crate::vault;
 
 const REMEMBERED: &str = "SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2";
@@ -222,10 +222,12 @@ impl PostgresStore {
                 }
                 AdminRow::SlackWorkspace(workspace, secrets) => {
                     let sealed = vault::seal_slack(&self.master_keys, &*self.ids, workspace.id, secrets.clone())?;
-                    calls.extend(slack::put(workspace, sealed)?);
+                    calls.extend(slack::put(workspace, sealed)?.into_iter().map(Call::from));
                 }
                 AdminRow::SlackWorkspaceRemoved { id, at } => {
-                    calls.extend(slack::remove(*id));
+                    // A workspace may have many rows, so their deletion may take long.
+                    calls.push(call!("SET LOCAL statement_timeout = '10min'"));
+                    calls.extend(slack::remove(*id).map(Call::from));
                     calls.push(put_deleted(deleted_slack_workspace(*id), *at));
                 }
                 AdminRow::SlackCode { hash, user, expires_at } => {

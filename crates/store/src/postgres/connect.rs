@@ -30,7 +30,7 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Sets up a new connection. The timeouts limit how long the locks of a transaction are held after its process was
 /// stopped or its network was cut. Each statement is planned once, and all statements use indexes
 /// (docs/decisions/0015-plans.md).
-pub(super) const SET_UP: &str = "
+pub(crate) const SET_UP: &str = "
     SET search_path TO journeyman;
     SET statement_timeout = '10s';
     SET lock_timeout = '5s';

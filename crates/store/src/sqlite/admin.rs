@@ -9,11 +9,12 @@ use journeyman_core::admin::{
 };
 use journeyman_core::code_host::CodeHost;
 use journeyman_core::idempotency::{Claim, Remembered};
-use journeyman_core::ids::{ProjectId, UserId, WebhookId};
+use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId, WebhookId};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::{Comment, LocalPull};
+use journeyman_core::slack::SlackWorkspace;
 use journeyman_core::template::name_key;
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::user::{SignInLink, TokenHash};
@@ -27,12 +28,12 @@ use super::rows::collect;
 use super::sweep::remove_job;
 use super::tx::{execute, run};
 use super::write::Session;
-use super::{SqliteStore, slack, webhooks};
+use super::{SqliteStore, webhooks};
 use crate::admin::{AdminTables, Answers, administer};
 use crate::retired;
 use crate::rows::{self, HostDocument, to_json};
 use crate::sql::outbox::insert_task;
-use crate::sql::{audit, keys, projects, templates, trusts, users};
+use crate::sql::{Statement, audit, keys, projects, slack, templates, trusts, users};
 use crate::vault::{self, MasterKeys, Sealed};
 
 type Op<T> = Result<T, OpError<AdminError>>;
@@ -198,12 +199,12 @@ impl AdminTables for Tables<'_> {
                 state.live_keys = LiveKeys { all: count(all), of_subject: count(of_subject) };
             }
             Subject::SlackWorkspace(id, team) => {
-                state.slack = slack::by_id(self.db, *id)?;
+                state.slack = self.slack_workspace(*id)?;
                 let taken = "SELECT 1 FROM slack_workspaces WHERE team = ?1 AND id <> ?2";
                 state.name_is_taken = self.db.prepare_cached(taken)?.exists([team, &id.to_string()])?;
             }
             Subject::SlackCode(id, hash) => {
-                state.slack = slack::by_id(self.db, *id)?;
+                state.slack = self.slack_workspace(*id)?;
                 state.slack_code =
                     self.one("SELECT owner FROM slack_codes WHERE hash = ?1", params![hash.0], |row| {
                         rows::slack_code(row)
@@ -278,10 +279,10 @@ impl AdminTables for Tables<'_> {
             }
             AdminRow::SlackWorkspace(workspace, secrets) => {
                 let sealed = vault::seal_slack(self.keys, self.ids, workspace.id, secrets.clone())?;
-                Ok(slack::put(self.db, workspace, &sealed)?)
+                self.execute_all(&slack::put(workspace, sealed)?)
             }
             AdminRow::SlackWorkspaceRemoved { id, at } => {
-                slack::remove(self.db, *id)?;
+                self.execute_all(&slack::remove(*id))?;
                 self.deleted(&deleted_slack_workspace(*id), *at)
             }
             AdminRow::SlackCode { hash, user, expires_at } => {
@@ -340,6 +341,10 @@ impl Tables<'_> {
         Ok(())
     }
 
+    fn execute_all(&self, statements: &[Statement]) -> Op<()> {
+        Ok(statements.iter().try_for_each(|statement| execute(self.db, statement))?)
+    }
+
     fn one<T>(
         &self,
         text: &str,
@@ -353,6 +358,10 @@ impl Tables<'_> {
 
     fn project(&self, id: &ProjectId) -> Op<Option<Project>> {
         Ok(run(self.db, &projects::by_id(id))?.first().map(rows::project).transpose()?)
+    }
+
+    fn slack_workspace(&self, id: SlackWorkspaceId) -> Op<Option<SlackWorkspace>> {
+        Ok(run(self.db, &slack::by_id(id))?.first().map(rows::slack_workspace).transpose()?)
     }
 
     fn load_user(&self, state: &mut AdminState, id: UserId) -> Op<()> {
@@ -438,7 +447,7 @@ impl Tables<'_> {
     fn delete_project(&self, id: &ProjectId, repository: Option<&str>, at: Timestamp) -> Op<()> {
         self.deleted(&deleted_project(id), at)?;
         webhooks::remove(self.db, None, id)?;
-        slack::remove_jobs_of(self.db, id.as_str())?;
+        self.execute_all(&slack::remove_jobs_of(id))?;
         self.execute(
             "INSERT INTO tasks (kind, effect, created_at, due_at)
              SELECT ?2, json_object('kind', ?2, 'job', id), ?3, ?3 FROM jobs WHERE project = ?1",

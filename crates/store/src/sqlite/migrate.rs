@@ -70,7 +70,7 @@ const SCHEMA: &str = include_str!("../../migrations/sqlite/schema.sql");
 #[expect(clippy::cast_possible_wrap, reason = "there are a few")]
 pub(crate) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
-pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
+pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::Database { path: path.to_owned(), source };
     let known = SCHEMA_VERSION;
     loop {

@@ -5,7 +5,6 @@ use journeyman_core::job::event::TRANSCRIPT;
 use journeyman_core::ports::Swept;
 use rusqlite::params;
 
-use super::slack;
 use super::write::Session;
 use crate::retention::Ends;
 
@@ -79,12 +78,27 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
     })
 }
 
+/// Deletes the posts in the Slack threads of a job, except statuses of other jobs. They are found by the threads and
+/// events, which are deleted after them.
+const DELETE_SLACK_POSTS: &str = "DELETE FROM slack_posts WHERE number IN (
+        SELECT posts.number FROM (
+            SELECT workspace, channel, thread FROM slack_threads WHERE job = ?1
+            UNION SELECT workspace, channel, thread FROM slack_events WHERE job = ?1
+        ) AS places CROSS JOIN slack_posts AS posts USING (workspace, channel, thread)
+        WHERE coalesce(json_extract(posts.content, '$.status.job'), ?1) = ?1)";
+
+const DELETE_SLACK_EVENTS: &str = "DELETE FROM slack_events WHERE job = ?1";
+
+const DELETE_SLACK_THREADS: &str = "DELETE FROM slack_threads WHERE job = ?1";
+
 /// Removes a job and all its rows.
 pub(super) fn remove_job(db: &Session<'_>, id: &str, now: i64) -> rusqlite::Result<()> {
     for table in ["log", "runs", "messages", "job_pulls", "job_issues", "check_watches", "job_attributes"] {
         db.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([id])?;
     }
-    slack::remove_job(db, id)?;
+    for text in [DELETE_SLACK_POSTS, DELETE_SLACK_EVENTS, DELETE_SLACK_THREADS] {
+        db.prepare_cached(text)?.execute([id])?;
+    }
     db.prepare_cached(
         "DELETE FROM spending WHERE (project, kind, subject) IN
          (SELECT project, 'job', id FROM jobs WHERE id = ?1)",
@@ -105,4 +119,33 @@ fn at_rest(db: &Session<'_>, which: &str, end: i64, limit: i64) -> rusqlite::Res
     let text = format!("SELECT id FROM jobs WHERE {which} AND rests_since <= ?1 LIMIT ?2");
     let mut query = db.prepare_cached(&text)?;
     query.query_map([end, limit], |row| row.get(0))?.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    #[test]
+    fn the_rows_of_slack_are_found_by_indexes() {
+        let mut db = Connection::open_in_memory().unwrap();
+        super::super::migrate::migrate(&mut db, std::path::Path::new(":memory:")).unwrap();
+        for (query, indexes) in [
+            (DELETE_SLACK_POSTS, &["slack_threads_of_job", "slack_events_of_job", "slack_posts_once"][..]),
+            (DELETE_SLACK_EVENTS, &["slack_events_of_job"]),
+            (DELETE_SLACK_THREADS, &["slack_threads_of_job"]),
+        ] {
+            let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+            let lines = plan.query_map(["job"], |row| row.get::<_, String>("detail")).unwrap();
+            let lines: Vec<String> = lines.collect::<rusqlite::Result<_>>().unwrap();
+            // Scans of the query's own intermediate results are allowed.
+            let is_own = |line: &str| line.contains("subquery") || line == "SCAN places";
+            let scans = lines.iter().filter(|line| line.starts_with("SCAN") && !is_own(line));
+            assert_eq!(scans.count(), 0, "{query}: {lines:#?}");
+            for index in indexes {
+                assert!(lines.iter().any(|line| line.contains(index)), "{query}: {index}: {lines:#?}");
+            }
+        }
+    }
 }

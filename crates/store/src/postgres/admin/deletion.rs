@@ -8,7 +8,8 @@ use journeyman_core::time::Timestamp;
 use super::put_deleted;
 use crate::postgres::connect::PLAN_FOR_MANY;
 use crate::postgres::pipeline::{Call, call};
-use crate::postgres::{slack, webhooks};
+use crate::postgres::webhooks;
+use crate::sql::slack;
 
 /// Returns the statements that delete a project with everything that belongs to it.
 pub(super) fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
@@ -30,7 +31,7 @@ pub(super) fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
             at.as_micros()
         ),
     ];
-    calls.extend(slack::remove_jobs_of(project));
+    calls.extend(slack::remove_jobs_of(project).map(Call::from));
     calls.extend([
         call!("DELETE FROM job_pulls WHERE project = $1", id()),
         call!("DELETE FROM job_issues WHERE project = $1", id()),

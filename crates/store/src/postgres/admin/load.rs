@@ -17,7 +17,7 @@ use crate::postgres::pipeline::{Call, call};
 use crate::postgres::pulls::PULLS_LOCK;
 use crate::postgres::session::Session;
 use crate::rows;
-use crate::sql::projects::by_id;
+use crate::sql::{projects, slack};
 
 /// The lock for all changes of users, because the rule that an administrator always exists concerns all users.
 const USERS_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('users', 0))";
@@ -161,13 +161,13 @@ pub(super) async fn load(
         Subject::SlackWorkspace(id, team) => vec![
             // One lock for all workspaces, because their IDs at Slack must be different.
             call!("SELECT pg_advisory_xact_lock($1)", lock_number("slack workspaces", "", "")),
-            call!("SELECT * FROM slack_workspaces WHERE id = $1", id.to_string()),
+            slack::by_id(*id).into(),
             call!("SELECT 1 FROM slack_workspaces WHERE team = $1 AND id <> $2", team.clone(), id.to_string()),
             call!(DELETED, deleted_slack_workspace(*id)),
         ],
         Subject::SlackCode(id, hash) => vec![
             call!("SELECT pg_advisory_xact_lock($1)", lock_number("slack workspaces", "", "")),
-            call!("SELECT * FROM slack_workspaces WHERE id = $1", id.to_string()),
+            slack::by_id(*id).into(),
             call!("SELECT owner FROM slack_codes WHERE hash = $1", hash.0.to_vec()),
         ],
         Subject::Link(hash, name) => vec![
@@ -290,7 +290,7 @@ const OTHER_ADMINISTRATOR: &str =
 pub(super) fn project_calls(lock: &'static str, id: &ProjectId) -> Vec<Call> {
     // The advisory lock also covers a project that does not exist yet.
     let number = lock_number("project", id.as_str(), "");
-    vec![call!("SELECT pg_advisory_xact_lock($1)", number), call!(lock, id.to_string()), by_id(id).into()]
+    vec![call!("SELECT pg_advisory_xact_lock($1)", number), call!(lock, id.to_string()), projects::by_id(id).into()]
 }
 
 /// Returns the statements that lock and load a user.
