@@ -18,6 +18,7 @@ pub(crate) mod templates;
 pub(crate) mod trusts;
 mod tx;
 pub(crate) mod users;
+pub(crate) mod webhooks;
 mod workers;
 
 use std::ops::Deref;

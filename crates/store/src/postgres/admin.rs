@@ -36,7 +36,7 @@ use super::{PostgresStore, webhooks};
 use crate::admin::Answers;
 use crate::retired;
 use crate::rows;
-use crate::sql::{audit, keys, projects, slack, templates, trusts, users};
+use crate::sql::{self, Statement, audit, keys, projects, slack, templates, trusts, users};
 use crate::vault;
 
 const REMEMBERED: &str = "SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2";
@@ -188,7 +188,7 @@ impl PostgresStore {
                 }
                 AdminRow::Webhook(webhook, secret) => {
                     calls.extend(webhooks::put(webhook)?);
-                    calls.extend(self.webhook_secret(webhook.id, secret)?);
+                    calls.extend(self.webhook_secret(webhook.id, secret)?.into_iter().map(Call::from));
                 }
                 AdminRow::WebhookRemoved { id, project, at } => {
                     // A webhook may have many deliveries, so their deletion may take long.
@@ -311,24 +311,19 @@ impl PostgresStore {
         Ok(calls)
     }
 
-    fn webhook_secret(&self, id: WebhookId, change: &SecretChange) -> Result<Vec<Call>, StoreError> {
-        let put = "INSERT INTO webhook_secrets (webhook, name, value) VALUES ($1, 'current', $2)
-                   ON CONFLICT (webhook, name) DO UPDATE SET value = excluded.value";
-        let mut calls = Vec::new();
+    fn webhook_secret(&self, id: WebhookId, change: &SecretChange) -> Result<Vec<Statement>, StoreError> {
+        let mut statements = Vec::new();
         let secret = match change {
-            SecretChange::Keep => return Ok(calls),
+            SecretChange::Keep => return Ok(statements),
             SecretChange::New(secret) => secret,
             SecretChange::Rotate(secret) => {
-                let keep = "INSERT INTO webhook_secrets (webhook, name, value)
-                            SELECT webhook, 'old', value FROM webhook_secrets WHERE webhook = $1 AND name = 'current'
-                            ON CONFLICT (webhook, name) DO UPDATE SET value = excluded.value";
-                calls.push(call!(keep, id.to_string()));
+                statements.push(sql::webhooks::keep_secret(id));
                 secret
             }
         };
         let sealed = vault::seal_webhook(&self.master_keys, &*self.ids, id, secret)?;
-        calls.push(call!(put, id.to_string(), sealed));
-        Ok(calls)
+        statements.push(sql::webhooks::put_secret(id, sealed));
+        Ok(statements)
     }
 }
 

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use journeyman_core::feed::{FeedEnds, FeedEntry, FeedEvent, FeedQuery};
 use journeyman_core::ports::{FeedStore, StoreError};
 
-use super::PostgresStore;
 use super::error::PgError;
 use super::pipeline::{Call, call};
+use super::{Postgres, PostgresStore};
 use crate::rows;
 
 /// Returns the statement that adds events, in order.
@@ -66,7 +66,7 @@ pub(super) const FEED_OF_PROJECTS: &str = "
     ) AS entry
     ORDER BY entry.position LIMIT $3";
 
-impl PostgresStore {
+impl Postgres {
     pub(super) async fn assign_positions(&self) -> Result<(), PgError> {
         if self.read(call!(UNREAD)).await?.is_empty() {
             return Ok(());

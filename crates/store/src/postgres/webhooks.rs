@@ -1,73 +1,47 @@
-//! Webhooks and their deliveries.
+//! The statements of webhooks that need locks of the feed, and the work on deliveries.
 
 use std::collections::HashMap;
 
 use async_trait::async_trait;
 use journeyman_core::feed::FeedEntry;
 use journeyman_core::ids::{ProjectId, WebhookId};
-use journeyman_core::ports::{AuditEntry, DeliveryBacklog, DeliveryFilter, StoreError, WebhookStore};
+use journeyman_core::ports::{AuditEntry, StoreError};
 use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::{
     CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, EVENT_REMOVED, Finished, Replay, Replayed, Response,
-    Webhook, WebhookSecrets,
+    Webhook,
 };
 
-use super::PostgresStore;
+use super::Postgres;
 use super::error::PgError;
 use super::feed::{ASSIGN, LOCK};
 use super::pipeline::{Call, call};
-use crate::rows::{self, name_of, to_json};
-use crate::{lists, vault};
-
-/// The maximum number of events of which deliveries are made at a time.
-const EVENTS: i64 = 1000;
-
-/// Takes the locks of webhooks, in the order of their IDs. A transaction takes them before those of deliveries, so that
-/// transactions cannot wait for each other in a circle.
-const LOCK_WEBHOOKS: &str = "SELECT 1 FROM webhooks WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE";
+use crate::lists;
+use crate::rows::{self, name_of};
+use crate::sql::Database as _;
+use crate::sql::webhooks::{self, Deliveries, EVENTS};
 
 /// Returns the statements that store a webhook. A webhook that is new, or was disabled, begins at the end of the feed.
-pub(super) fn put(webhook: &Webhook) -> Result<Vec<Call>, StoreError> {
-    let put = call!(
-        "INSERT INTO webhooks (id, project, settings, disabled, failing_since, created_at, old_secret_until, version,
-                               cursor)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, (SELECT last FROM feed_position))
-         ON CONFLICT (id) DO UPDATE
-         SET settings = excluded.settings, disabled = excluded.disabled, failing_since = excluded.failing_since,
-             old_secret_until = excluded.old_secret_until, version = excluded.version,
-             cursor = CASE WHEN webhooks.disabled IS NOT NULL AND excluded.disabled IS NULL THEN excluded.cursor
-                           ELSE webhooks.cursor END",
-        webhook.id.to_string(),
-        webhook.project.to_string(),
-        to_json(&webhook.settings)?,
-        webhook.disabled.as_ref().map(name_of).transpose()?,
-        webhook.failing_since.map(Timestamp::as_micros),
-        webhook.created_at.as_micros(),
-        webhook.old_secret_until.map(Timestamp::as_micros),
-        number(webhook.version),
-    );
+pub(super) fn put(webhook: &Webhook) -> Result<[Call; 3], StoreError> {
     // Events that were stored before the webhook must have positions before its cursor.
-    Ok(vec![call!(LOCK), call!(ASSIGN), put])
+    Ok([call!(LOCK), call!(ASSIGN), webhooks::put(webhook)?.into()])
 }
 
 /// Returns the statements that delete webhooks with their secrets and deliveries: one, or all of a project.
-pub(super) fn remove(id: Option<WebhookId>, project: &ProjectId) -> Vec<Call> {
-    let id = id.map(|id| id.to_string()).unwrap_or_default();
-    let call = |text| call!(text, id.clone(), project.to_string());
-    let deliveries = "DELETE FROM deliveries
-        WHERE webhook IN (SELECT id FROM webhooks WHERE project = $2 AND $1 IN ('', id))";
-    vec![
-        call("SELECT 1 FROM webhooks WHERE project = $2 AND $1 IN ('', id) ORDER BY id FOR UPDATE"),
-        call(deliveries),
+pub(super) fn remove(id: Option<WebhookId>, project: &ProjectId) -> [Call; 5] {
+    [
+        call!(
+            "SELECT 1 FROM webhooks WHERE project = $2 AND $1 IN ('', id) ORDER BY id FOR UPDATE",
+            webhooks::id_or_empty(id),
+            project.to_string()
+        ),
+        webhooks::remove_deliveries(id, project).into(),
         // Deliveries are made under the lock of the feed, which is taken only for the few that were made meanwhile.
         call!(LOCK),
-        call(deliveries),
-        call("DELETE FROM webhooks WHERE project = $2 AND $1 IN ('', id)"),
+        webhooks::remove_deliveries(id, project).into(),
+        webhooks::remove(id, project).into(),
     ]
 }
-
-const BEHIND: &str = "SELECT 1 FROM feed_position WHERE made < last
-    AND EXISTS (SELECT 1 FROM webhooks WHERE disabled IS NULL AND cursor < feed_position.last)";
 
 /// Makes deliveries of the next events, under the lock of the feed. `$1` is the time, `$2` the maximum number of
 /// deliveries, if there is more than one event, `$3` the maximum number of events.
@@ -188,46 +162,10 @@ fn number(value: u64) -> i64 {
 }
 
 #[async_trait]
-impl WebhookStore for PostgresStore {
-    async fn webhooks_after(
-        &self,
-        project: ProjectId,
-        after: Option<WebhookId>,
-        limit: usize,
-    ) -> Result<Vec<Webhook>, StoreError> {
-        let text = "SELECT * FROM webhooks
-                    WHERE project = $1 AND ($2 = '' OR
-                        (created_at, id) > (SELECT created_at, id FROM webhooks WHERE id = $2 AND project = $1))
-                    ORDER BY created_at, id LIMIT $3";
-        let after = after.map(|id| id.to_string()).unwrap_or_default();
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let found = self.read(call!(text, project.to_string(), after, limit)).await?;
-        Ok(found.iter().map(rows::webhook).collect::<Result<_, PgError>>()?)
-    }
-
-    async fn webhook(&self, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
-        let found = self.read(call!("SELECT * FROM webhooks WHERE id = $1", id.to_string())).await?;
-        Ok(found.first().map(rows::webhook).transpose()?)
-    }
-
-    async fn has_webhooks(&self) -> Result<bool, StoreError> {
-        Ok(!self.read(call!("SELECT 1 FROM webhooks WHERE disabled IS NULL LIMIT 1")).await?.is_empty())
-    }
-
-    async fn webhook_secrets(&self, id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError> {
-        let text =
-            "SELECT name, value, old_secret_until FROM webhook_secrets JOIN webhooks ON id = webhook WHERE id = $1";
-        let found = self.read(call!(text, id.to_string())).await?;
-        let sealed = found.iter().map(|row| Ok((row.try_get("name")?, row.try_get("value")?)));
-        let sealed: Result<Vec<(String, Vec<u8>)>, tokio_postgres::Error> = sealed.collect();
-        let until = found.first().map(|row| row.try_get::<_, Option<i64>>("old_secret_until")).transpose();
-        let until = until.map_err(PgError::from)?.flatten().map(Timestamp::from_micros);
-        vault::open_webhook(&self.master_keys, id, sealed.map_err(PgError::from)?, until)
-    }
-
-    async fn make_deliveries(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+impl Deliveries for Postgres {
+    async fn make(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.assign_positions().await?;
-        if self.read(call!(BEHIND)).await?.is_empty() {
+        if self.look_up(webhooks::behind()).await?.is_empty() {
             return Ok(0);
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -236,7 +174,7 @@ impl WebhookStore for PostgresStore {
         Ok(usize::try_from(events.map_err(PgError::from)?.unwrap_or(0)).unwrap_or(0))
     }
 
-    async fn claim_deliveries(&self, Claim { now, limit }: Claim) -> Result<Vec<ClaimedDelivery>, StoreError> {
+    async fn take(&self, Claim { now, limit }: Claim) -> Result<Vec<ClaimedDelivery>, StoreError> {
         if self.read(call!(DUE, now.as_micros())).await?.is_empty() {
             return Ok(Vec::new());
         }
@@ -276,39 +214,11 @@ impl WebhookStore for PostgresStore {
         Ok(claimed)
     }
 
-    async fn finish_deliveries(&self, finished: Vec<Finished>) -> Result<(), StoreError> {
-        if finished.is_empty() {
-            return Ok(());
-        }
-        let webhooks: Vec<String> = finished.iter().map(|one| one.webhook.to_string()).collect();
+    async fn finish(&self, finished: Vec<Finished>) -> Result<(), StoreError> {
+        let lock = webhooks::lock(finished.iter().map(|one| one.webhook.to_string()).collect());
         let calls = finished.iter().map(finish).collect::<Result<Vec<Call>, StoreError>>()?;
-        self.write(std::iter::once(call!(LOCK_WEBHOOKS, webhooks)).chain(calls).collect()).await?;
+        self.write(std::iter::once(lock.into()).chain(calls).collect()).await?;
         Ok(())
-    }
-
-    async fn deliveries(&self, filter: DeliveryFilter) -> Result<Vec<Delivery>, StoreError> {
-        let text = "SELECT * FROM deliveries WHERE webhook = $1 AND number < $2 AND $3 IN ('', state)
-                    ORDER BY number DESC LIMIT $4";
-        let found = self.read(call!(
-            text,
-            filter.webhook.to_string(),
-            number(filter.before.unwrap_or(u64::MAX)),
-            filter.state.map(|state| state.name()).unwrap_or_default(),
-            i64::try_from(filter.limit).unwrap_or(i64::MAX),
-        ));
-        Ok(found.await?.iter().map(rows::delivery).collect::<Result<_, PgError>>()?)
-    }
-
-    async fn redeliver(&self, webhook: WebhookId, of: u64, now: Timestamp) -> Result<bool, StoreError> {
-        let text = "UPDATE deliveries
-                    SET state = 'pending', attempts = 0, due_at = $3,
-                        again = CASE WHEN leased_until > $3 THEN 1 ELSE 0 END
-                    WHERE webhook = $1 AND number = $2
-                      AND EXISTS (SELECT 1 FROM feed WHERE feed.position = deliveries.position)
-                    RETURNING 1";
-        let lock = call!(LOCK_WEBHOOKS, vec![webhook.to_string()]);
-        let changed = self.write(vec![lock, call!(text, webhook.to_string(), number(of), now.as_micros())]).await?;
-        Ok(changed.last().is_some_and(|rows| !rows.is_empty()))
     }
 
     async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError> {
@@ -336,7 +246,7 @@ impl WebhookStore for PostgresStore {
                 (SELECT max(position) FROM events) AS reached";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let id = webhook.to_string();
-        let lock = call!(LOCK_WEBHOOKS, vec![id.clone()]);
+        let lock = webhooks::lock(vec![id.clone()]).into();
         let replay = call!(text, id, number(after), since.as_micros(), limit, now.as_micros());
         let done = self.write(vec![lock, replay]).await?;
         let Some(row) = done.last().and_then(|rows| rows.first()) else { return Ok(Replayed::default()) };
@@ -346,14 +256,5 @@ impl WebhookStore for PostgresStore {
             Ok::<_, tokio_postgres::Error>(lists::replayed(made, row.try_get("reached")?, events == limit))
         };
         Ok(replayed().map_err(PgError::from)?)
-    }
-
-    async fn delivery_backlog(&self) -> Result<DeliveryBacklog, StoreError> {
-        let text = "SELECT count(*) AS pending, min(due_at) AS oldest,
-                        (SELECT count(*) FROM webhooks WHERE disabled IS NULL AND failing_since IS NOT NULL) AS failing
-                    FROM deliveries
-                    WHERE state = 'pending' AND webhook IN (SELECT id FROM webhooks WHERE disabled IS NULL)";
-        let found = self.read(call!(text)).await?;
-        Ok(found.first().map(rows::delivery_backlog).transpose()?.unwrap_or_default())
     }
 }

@@ -21,6 +21,7 @@ use journeyman_core::user::{SignInLink, TokenHash};
 use journeyman_core::webhook::decide::SecretChange;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::SqliteStore;
 use super::error::{OpError, ReadError};
 use super::inbox::insert_event;
 use super::ledger::job_by_id;
@@ -28,12 +29,11 @@ use super::rows::collect;
 use super::sweep::remove_job;
 use super::tx::{execute, run};
 use super::write::Session;
-use super::{SqliteStore, webhooks};
 use crate::admin::{AdminTables, Answers, administer};
 use crate::retired;
 use crate::rows::{self, HostDocument, to_json};
 use crate::sql::outbox::insert_task;
-use crate::sql::{Statement, audit, keys, projects, slack, templates, trusts, users};
+use crate::sql::{Statement, audit, keys, projects, slack, templates, trusts, users, webhooks};
 use crate::vault::{self, MasterKeys, Sealed};
 
 type Op<T> = Result<T, OpError<AdminError>>;
@@ -248,11 +248,11 @@ impl AdminTables for Tables<'_> {
                 self.deleted(&deleted_job(*id, project), *at)
             }
             AdminRow::Webhook(webhook, secret) => {
-                webhooks::put(self.db, webhook)?;
+                execute(self.db, &webhooks::put(webhook)?)?;
                 self.put_webhook_secret(webhook.id, secret)
             }
             AdminRow::WebhookRemoved { id, project, at } => {
-                webhooks::remove(self.db, Some(*id), project)?;
+                self.remove_webhooks(Some(*id), project)?;
                 self.deleted(&deleted_webhook(*id, project), *at)
             }
             AdminRow::Template(template) => Ok(execute(self.db, &templates::put(template)?)?),
@@ -397,20 +397,22 @@ impl Tables<'_> {
         Ok(())
     }
 
+    /// Deletes webhooks with their secrets and deliveries: one, or all of a project.
+    fn remove_webhooks(&self, id: Option<WebhookId>, project: &ProjectId) -> Op<()> {
+        self.execute_all(&[webhooks::remove_deliveries(id, project), webhooks::remove(id, project)])
+    }
+
     fn put_webhook_secret(&self, id: WebhookId, change: &SecretChange) -> Op<()> {
-        let put = "INSERT OR REPLACE INTO webhook_secrets (webhook, name, value) VALUES (?1, 'current', ?2)";
         let secret = match change {
             SecretChange::Keep => return Ok(()),
             SecretChange::New(secret) => secret,
             SecretChange::Rotate(secret) => {
-                let keep = "INSERT OR REPLACE INTO webhook_secrets (webhook, name, value)
-                            SELECT webhook, 'old', value FROM webhook_secrets WHERE webhook = ?1 AND name = 'current'";
-                self.execute(keep, [id.to_string()])?;
+                execute(self.db, &webhooks::keep_secret(id))?;
                 secret
             }
         };
         let sealed = vault::seal_webhook(self.keys, self.ids, id, secret)?;
-        self.execute(put, params![id.to_string(), sealed])
+        Ok(execute(self.db, &webhooks::put_secret(id, sealed))?)
     }
 
     fn put_code_host(&self, host: &CodeHost, secrets: &Sealed) -> Op<()> {
@@ -446,7 +448,7 @@ impl Tables<'_> {
 
     fn delete_project(&self, id: &ProjectId, repository: Option<&str>, at: Timestamp) -> Op<()> {
         self.deleted(&deleted_project(id), at)?;
-        webhooks::remove(self.db, None, id)?;
+        self.remove_webhooks(None, id)?;
         self.execute_all(&slack::remove_jobs_of(id))?;
         self.execute(
             "INSERT INTO tasks (kind, effect, created_at, due_at)

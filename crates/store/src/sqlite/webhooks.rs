@@ -1,68 +1,25 @@
-//! Webhooks and their deliveries.
+//! The work on deliveries of webhooks.
 
 use async_trait::async_trait;
 use journeyman_core::feed::FeedEntry;
-use journeyman_core::ids::{ProjectId, WebhookId};
-use journeyman_core::ports::{DeliveryBacklog, DeliveryFilter, StoreError, WebhookStore};
+use journeyman_core::ports::StoreError;
 use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::{
-    CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, EVENT_REMOVED, Finished, Replay, Replayed, Response,
-    Webhook, WebhookSecrets, batch_end,
+    CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, EVENT_REMOVED, Finished, Replay, Replayed, Response, batch_end,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::SqliteStore;
+use super::Sqlite;
 use super::error::{OpError, ReadError};
 use super::rows::collect;
 use super::tx::execute;
-use crate::rows::{self, name_of, to_json};
+use crate::lists;
+use crate::rows::{self, name_of};
+use crate::sql::Database as _;
 use crate::sql::audit::note;
-use crate::{lists, vault};
+use crate::sql::webhooks::{Deliveries, EVENTS, behind};
 
 type Op<T> = Result<T, OpError<StoreError>>;
-
-/// The maximum number of events of which deliveries are made at a time.
-const EVENTS: i64 = 1000;
-
-/// Stores a webhook. A webhook that is new, or was disabled, begins at the end of the feed.
-pub(super) fn put(db: &Connection, webhook: &Webhook) -> Result<(), ReadError> {
-    db.prepare_cached(
-        "INSERT INTO webhooks (id, project, settings, disabled, failing_since, created_at, old_secret_until, version,
-                               cursor)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce((SELECT last FROM feed_position), 0))
-         ON CONFLICT (id) DO UPDATE
-         SET settings = ?3, disabled = ?4, failing_since = ?5, old_secret_until = ?7, version = ?8,
-             cursor = iif(webhooks.disabled IS NOT NULL AND ?4 IS NULL, excluded.cursor, webhooks.cursor)",
-    )?
-    .execute(params![
-        webhook.id.to_string(),
-        webhook.project.as_str(),
-        to_json(&webhook.settings)?,
-        webhook.disabled.as_ref().map(name_of).transpose()?,
-        webhook.failing_since.map(Timestamp::as_micros),
-        webhook.created_at.as_micros(),
-        webhook.old_secret_until.map(Timestamp::as_micros),
-        number(webhook.version),
-    ])?;
-    Ok(())
-}
-
-/// Deletes webhooks with their secrets and deliveries: one, or all of a project.
-pub(super) fn remove(db: &Connection, id: Option<WebhookId>, project: &ProjectId) -> rusqlite::Result<()> {
-    let id = id.map(|id| id.to_string());
-    let own = "SELECT id FROM webhooks WHERE project = ?2 AND (?1 IS NULL OR id = ?1)";
-    for text in [
-        format!("DELETE FROM deliveries WHERE webhook IN ({own})"),
-        format!("DELETE FROM webhook_secrets WHERE webhook IN ({own})"),
-        "DELETE FROM webhooks WHERE project = ?2 AND (?1 IS NULL OR id = ?1)".to_owned(),
-    ] {
-        db.prepare_cached(&text)?.execute(params![id, project.as_str()])?;
-    }
-    Ok(())
-}
-
-const BEHIND: &str = "SELECT 1 FROM feed_position WHERE made < last
-    AND EXISTS (SELECT 1 FROM webhooks WHERE disabled IS NULL AND cursor < feed_position.last)";
 
 const ANY_DUE: &str = "SELECT 1 FROM webhooks
     WHERE disabled IS NULL
@@ -254,119 +211,28 @@ fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn by_id(db: &Connection, id: WebhookId) -> Result<Option<Webhook>, ReadError> {
-    let mut query = db.prepare_cached("SELECT * FROM webhooks WHERE id = ?1")?;
-    let mut found = query.query([id.to_string()])?;
-    found.next()?.map(rows::webhook).transpose()
-}
-
 #[async_trait]
-impl WebhookStore for SqliteStore {
-    async fn webhooks_after(
-        &self,
-        project: ProjectId,
-        after: Option<WebhookId>,
-        limit: usize,
-    ) -> Result<Vec<Webhook>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let text = "SELECT * FROM webhooks
-                            WHERE project = ?1 AND (?2 IS NULL OR
-                                (created_at, id) > (SELECT created_at, id FROM webhooks WHERE id = ?2 AND project = ?1))
-                            ORDER BY created_at, id LIMIT ?3";
-                let mut query = db.prepare_cached(text)?;
-                let after = after.map(|id| id.to_string());
-                let values = params![project.as_str(), after, i64::try_from(limit).unwrap_or(i64::MAX)];
-                collect(&mut query.query(values)?, |row| rows::webhook(row))
-            })
-            .await
-    }
-
-    async fn webhook(&self, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
-        self.readers.find(|db| by_id(db, id))
-    }
-
-    async fn has_webhooks(&self) -> Result<bool, StoreError> {
-        let text = "SELECT 1 FROM webhooks WHERE disabled IS NULL LIMIT 1";
-        self.readers.find(|db| Ok(db.prepare_cached(text)?.exists([])?))
-    }
-
-    async fn webhook_secrets(&self, id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError> {
-        let (sealed, until) = self.readers.find(|db| {
-            let mut query = db.prepare_cached("SELECT name, value FROM webhook_secrets WHERE webhook = ?1")?;
-            let found = query.query_map([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let sealed = found.collect::<rusqlite::Result<Vec<(String, Vec<u8>)>>>()?;
-            Ok((sealed, by_id(db, id)?.and_then(|webhook| webhook.old_secret_until)))
-        })?;
-        vault::open_webhook(&self.master_keys, id, sealed, until)
-    }
-
-    async fn make_deliveries(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+impl Deliveries for Sqlite {
+    async fn make(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         // Most of the time no webhook is behind. A read shows this without a transaction of the writer.
-        if !self.readers.find(|db| Ok(db.prepare_cached(BEHIND)?.exists([])?))? {
+        if self.look_up(behind()).await?.is_empty() {
             return Ok(0);
         }
         self.writer.write(move |db| make(db, now, limit)).await
     }
 
-    async fn claim_deliveries(&self, query: Claim) -> Result<Vec<ClaimedDelivery>, StoreError> {
+    async fn take(&self, query: Claim) -> Result<Vec<ClaimedDelivery>, StoreError> {
         if !self.readers.find(|db| Ok(db.prepare_cached(ANY_DUE)?.exists([query.now.as_micros()])?))? {
             return Ok(Vec::new());
         }
         self.writer.write(move |db| claim(db, query)).await
     }
 
-    async fn finish_deliveries(&self, finished: Vec<Finished>) -> Result<(), StoreError> {
+    async fn finish(&self, finished: Vec<Finished>) -> Result<(), StoreError> {
         self.writer.write(move |db| finished.iter().try_for_each(|one| finish(db, one))).await
-    }
-
-    async fn deliveries(&self, filter: DeliveryFilter) -> Result<Vec<Delivery>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let text = "SELECT * FROM deliveries
-                            WHERE webhook = ?1 AND number < ?2 AND (?3 IS NULL OR state = ?3)
-                            ORDER BY number DESC LIMIT ?4";
-                let mut query = db.prepare_cached(text)?;
-                let values = params![
-                    filter.webhook.to_string(),
-                    number(filter.before.unwrap_or(u64::MAX)),
-                    filter.state.map(|state| state.name()),
-                    i64::try_from(filter.limit).unwrap_or(i64::MAX)
-                ];
-                collect(&mut query.query(values)?, |row| rows::delivery(row))
-            })
-            .await
-    }
-
-    async fn redeliver(&self, webhook: WebhookId, of: u64, now: Timestamp) -> Result<bool, StoreError> {
-        self.writer
-            .write(move |db| {
-                let text = "UPDATE deliveries
-                            SET state = 'pending', attempts = 0, due_at = ?3, again = iif(leased_until > ?3, 1, 0)
-                            WHERE webhook = ?1 AND number = ?2
-                              AND EXISTS (SELECT 1 FROM feed WHERE feed.position = deliveries.position)";
-                let values = params![webhook.to_string(), number(of), now.as_micros()];
-                Ok::<_, OpError<StoreError>>(db.prepare_cached(text)?.execute(values)? > 0)
-            })
-            .await
     }
 
     async fn replay(&self, request: Replay) -> Result<Replayed, StoreError> {
         self.writer.write(move |db| replay(db, request)).await
-    }
-
-    async fn delivery_backlog(&self) -> Result<DeliveryBacklog, StoreError> {
-        self.readers
-            .read(|db| {
-                let text = "SELECT count(*) AS pending, min(due_at) AS oldest,
-                                (SELECT count(*) FROM webhooks WHERE disabled IS NULL AND failing_since IS NOT NULL)
-                                    AS failing
-                            FROM deliveries
-                            WHERE state = 'pending' AND webhook IN (SELECT id FROM webhooks WHERE disabled IS NULL)";
-                let mut query = db.prepare_cached(text)?;
-                let mut found = query.query([])?;
-                Ok(found.next()?.map(rows::delivery_backlog).transpose()?.unwrap_or_default())
-            })
-            .await
     }
 }

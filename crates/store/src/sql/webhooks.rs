@@ -1,0 +1,204 @@
+//! Webhooks and their deliveries.
+
+use async_trait::async_trait;
+use journeyman_core::ids::{ProjectId, WebhookId};
+use journeyman_core::ports::{DeliveryBacklog, DeliveryFilter, StoreError, WebhookStore};
+use journeyman_core::time::Timestamp;
+use journeyman_core::webhook::{Claim, ClaimedDelivery, Delivery, Finished, Replay, Replayed, Webhook, WebhookSecrets};
+
+use super::{Database, Row, SqlStore, Statement, decoded, sql};
+use crate::rows::{self, Columns as _, name_of, to_json};
+use crate::vault;
+
+/// The maximum number of events of which deliveries are made at a time.
+pub(crate) const EVENTS: i64 = 1000;
+
+/// What the databases do with deliveries in different ways: PostgreSQL in one statement each, SQLite in several statements
+/// that each use the best index.
+#[async_trait]
+pub(crate) trait Deliveries: Database {
+    /// Makes deliveries of the next events, as [`WebhookStore::make_deliveries`] does.
+    async fn make(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError>;
+
+    /// Claims deliveries that are due, as [`WebhookStore::claim_deliveries`] does.
+    async fn take(&self, claim: Claim) -> Result<Vec<ClaimedDelivery>, StoreError>;
+
+    /// Stores the results of attempts, as [`WebhookStore::finish_deliveries`] does.
+    async fn finish(&self, finished: Vec<Finished>) -> Result<(), StoreError>;
+
+    /// Makes deliveries again, as [`WebhookStore::replay`] does.
+    async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError>;
+}
+
+#[async_trait]
+impl<B: Deliveries> WebhookStore for SqlStore<B> {
+    async fn webhooks_after(
+        &self,
+        project: ProjectId,
+        after: Option<WebhookId>,
+        limit: usize,
+    ) -> Result<Vec<Webhook>, StoreError> {
+        let query = sql!(
+            "SELECT * FROM webhooks
+             WHERE project = $1 AND ($2 = '' OR
+                 (created_at, id) > (SELECT created_at, id FROM webhooks WHERE id = $2 AND project = $1))
+             ORDER BY created_at, id LIMIT $3",
+            project.as_str(),
+            after.map(|id| id.to_string()).unwrap_or_default(),
+            limit,
+        );
+        self.all(query, rows::webhook).await
+    }
+
+    async fn webhook(&self, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
+        self.find(sql!("SELECT * FROM webhooks WHERE id = $1", id.to_string()), rows::webhook).await
+    }
+
+    async fn has_webhooks(&self) -> Result<bool, StoreError> {
+        Ok(!self.look_up(sql!("SELECT 1 FROM webhooks WHERE disabled IS NULL LIMIT 1")).await?.is_empty())
+    }
+
+    async fn webhook_secrets(&self, id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError> {
+        let query = sql!(
+            "SELECT name, value, old_secret_until FROM webhook_secrets JOIN webhooks ON id = webhook WHERE id = $1",
+            id.to_string(),
+        );
+        let found = self.look_up(query).await?;
+        let until = found.first().map(|row: &Row| row.number("old_secret_until")).transpose()?.flatten();
+        let sealed = decoded(&found, rows::secret)?;
+        vault::open_webhook(&self.master_keys, id, sealed, until.map(Timestamp::from_micros))
+    }
+
+    async fn make_deliveries(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        self.database.make(now, limit).await
+    }
+
+    async fn claim_deliveries(&self, query: Claim) -> Result<Vec<ClaimedDelivery>, StoreError> {
+        self.database.take(query).await
+    }
+
+    async fn finish_deliveries(&self, finished: Vec<Finished>) -> Result<(), StoreError> {
+        if finished.is_empty() {
+            return Ok(());
+        }
+        self.database.finish(finished).await
+    }
+
+    async fn deliveries(&self, filter: DeliveryFilter) -> Result<Vec<Delivery>, StoreError> {
+        let DeliveryFilter { webhook, state, before, limit } = filter;
+        let query = sql!(
+            "SELECT * FROM deliveries WHERE webhook = $1 AND number < $2 AND $3 IN ('', state)
+             ORDER BY number DESC LIMIT $4",
+            webhook.to_string(),
+            before.unwrap_or(u64::MAX),
+            state.map_or("", |state| state.name()),
+            limit,
+        );
+        self.all(query, rows::delivery).await
+    }
+
+    async fn redeliver(&self, webhook: WebhookId, of: u64, now: Timestamp) -> Result<bool, StoreError> {
+        let redeliver = sql!(
+            "UPDATE deliveries
+             SET state = 'pending', attempts = 0, due_at = $3, again = CASE WHEN leased_until > $3 THEN 1 ELSE 0 END
+             WHERE webhook = $1 AND number = $2
+               AND EXISTS (SELECT 1 FROM feed WHERE feed.position = deliveries.position)
+             RETURNING 1",
+            webhook.to_string(),
+            of,
+            now,
+        );
+        Ok(!self.run(vec![lock(vec![webhook.to_string()]), redeliver]).await?.is_empty())
+    }
+
+    async fn replay(&self, request: Replay) -> Result<Replayed, StoreError> {
+        self.database.replay(request).await
+    }
+
+    async fn delivery_backlog(&self) -> Result<DeliveryBacklog, StoreError> {
+        let count = sql!(
+            "SELECT count(*) AS pending, min(due_at) AS oldest,
+                 (SELECT count(*) FROM webhooks WHERE disabled IS NULL AND failing_since IS NOT NULL) AS failing
+             FROM deliveries
+             WHERE state = 'pending' AND webhook IN (SELECT id FROM webhooks WHERE disabled IS NULL)"
+        );
+        Ok(self.all(count, rows::delivery_backlog).await?.pop().unwrap_or_default())
+    }
+}
+
+/// Returns the statement that takes the locks of webhooks, in the order of their IDs. A transaction takes them before those
+/// of deliveries, so that transactions cannot wait for each other in a circle.
+pub(crate) fn lock(webhooks: Vec<String>) -> Statement {
+    sql!("SELECT 1 FROM webhooks WHERE id = ANY (($1)) ORDER BY id FOR NO KEY UPDATE", webhooks)
+}
+
+/// Returns the statement that selects a row if there are events of which deliveries must be made.
+pub(crate) fn behind() -> Statement {
+    sql!(
+        "SELECT 1 FROM feed_position WHERE made < last
+         AND EXISTS (SELECT 1 FROM webhooks WHERE disabled IS NULL AND cursor < feed_position.last)"
+    )
+}
+
+/// Returns the statement that stores a webhook. A webhook that is new, or was disabled, begins at the end of the feed.
+pub(crate) fn put(webhook: &Webhook) -> Result<Statement, StoreError> {
+    Ok(sql!(
+        "INSERT INTO webhooks (id, project, settings, disabled, failing_since, created_at, old_secret_until, version,
+                               cursor)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce((SELECT last FROM feed_position), 0))
+         ON CONFLICT (id) DO UPDATE
+         SET settings = excluded.settings, disabled = excluded.disabled, failing_since = excluded.failing_since,
+             old_secret_until = excluded.old_secret_until, version = excluded.version,
+             cursor = CASE WHEN webhooks.disabled IS NOT NULL AND excluded.disabled IS NULL THEN excluded.cursor
+                           ELSE webhooks.cursor END",
+        webhook.id.to_string(),
+        webhook.project.as_str(),
+        to_json(&webhook.settings)?,
+        webhook.disabled.as_ref().map(name_of).transpose()?,
+        webhook.failing_since,
+        webhook.created_at,
+        webhook.old_secret_until,
+        webhook.version,
+    ))
+}
+
+/// Returns the statement that stores the current secret of a webhook.
+pub(crate) fn put_secret(id: WebhookId, value: Vec<u8>) -> Statement {
+    sql!(
+        "INSERT INTO webhook_secrets (webhook, name, value) VALUES ($1, 'current', $2)
+         ON CONFLICT (webhook, name) DO UPDATE SET value = excluded.value",
+        id.to_string(),
+        value,
+    )
+}
+
+/// Returns the statement that keeps the current secret of a webhook as the old one.
+pub(crate) fn keep_secret(id: WebhookId) -> Statement {
+    sql!(
+        "INSERT INTO webhook_secrets (webhook, name, value)
+         SELECT webhook, 'old', value FROM webhook_secrets WHERE webhook = $1 AND name = 'current'
+         ON CONFLICT (webhook, name) DO UPDATE SET value = excluded.value",
+        id.to_string(),
+    )
+}
+
+/// Returns the statement that deletes webhooks with their secrets: one, or all of a project. Their deliveries must have been
+/// deleted ([`remove_deliveries`]).
+pub(crate) fn remove(id: Option<WebhookId>, project: &ProjectId) -> Statement {
+    // The database deletes the secrets with the webhook.
+    sql!("DELETE FROM webhooks WHERE project = $2 AND $1 IN ('', id)", id_or_empty(id), project.as_str())
+}
+
+/// Returns the statement that deletes the deliveries of webhooks: of one, or of all of a project.
+pub(crate) fn remove_deliveries(id: Option<WebhookId>, project: &ProjectId) -> Statement {
+    sql!(
+        "DELETE FROM deliveries WHERE webhook IN (SELECT id FROM webhooks WHERE project = $2 AND $1 IN ('', id))",
+        id_or_empty(id),
+        project.as_str(),
+    )
+}
+
+/// Returns the ID of a webhook; empty for all webhooks.
+pub(crate) fn id_or_empty(id: Option<WebhookId>) -> String {
+    id.map(|id| id.to_string()).unwrap_or_default()
+}
