@@ -18,7 +18,6 @@ use journeyman_core::ids::WebhookId;
 use journeyman_core::job::effect::Effect;
 use journeyman_core::ports::{AdminStore, Administered, DecideAdmin, StoreError};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::TokenHash;
 use journeyman_core::webhook::decide::SecretChange;
 
 use self::deletion::delete_project;
@@ -231,37 +230,17 @@ impl PostgresStore {
                     calls.push(put_deleted(deleted_slack_workspace(*id), *at));
                 }
                 AdminRow::SlackCode { hash, user, expires_at } => {
-                    calls.push(call!("DELETE FROM slack_codes WHERE owner = $1", user.to_string()));
-                    calls.push(call!(
-                        "INSERT INTO slack_codes (hash, owner, expires_at) VALUES ($1, $2, $3)",
-                        hash.0.to_vec(),
-                        user.to_string(),
-                        expires_at.as_micros()
-                    ));
+                    calls.extend(slack::put_code(*hash, *user, *expires_at).map(Call::from));
                 }
-                AdminRow::SlackCodeRemoved(TokenHash(hash)) => {
-                    calls.push(call!("DELETE FROM slack_codes WHERE hash = $1", hash.to_vec()));
-                }
+                AdminRow::SlackCodeRemoved(hash) => calls.push(slack::remove_code(*hash).into()),
                 AdminRow::Key(key) => calls.push(keys::put(key)?.into()),
                 AdminRow::User(user) => calls.push(users::put(user)?.into()),
                 AdminRow::Session(session) => calls.push(users::put_session(session).into()),
-                AdminRow::SessionProven { hash, at } => {
-                    let text = "UPDATE sessions SET proven_at = $2 WHERE hash = $1";
-                    calls.push(call!(text, hash.0.to_vec(), at.as_micros()));
-                }
+                AdminRow::SessionProven { hash, at } => calls.push(users::prove_session(*hash, *at).into()),
                 AdminRow::SessionsEnded(which) => calls.push(users::end_sessions(*which).into()),
-                AdminRow::Link(link) => calls.push(call!(
-                    "INSERT INTO links (hash, owner, expires_at) VALUES ($1, $2, $3)",
-                    link.hash.0.to_vec(),
-                    link.user.map(|user| user.to_string()),
-                    link.expires_at.as_micros()
-                )),
-                AdminRow::LinkDeleted(TokenHash(hash)) => {
-                    calls.push(call!("DELETE FROM links WHERE hash = $1", hash.to_vec()));
-                }
-                AdminRow::LinksDeleted(user) => {
-                    calls.push(call!("DELETE FROM links WHERE owner = $1", user.to_string()));
-                }
+                AdminRow::Link(link) => calls.push(users::put_link(link).into()),
+                AdminRow::LinkDeleted(hash) => calls.push(users::remove_link(*hash).into()),
+                AdminRow::LinksDeleted(user) => calls.push(users::remove_links_of(*user).into()),
                 AdminRow::PullOpened(pull) => calls.push(open_pull(pull)?),
                 AdminRow::Pull(pull) => calls.push(end_pull(pull)),
                 AdminRow::Inbox(event) => calls.push(insert_event(event)?),

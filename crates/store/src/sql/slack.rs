@@ -18,7 +18,7 @@ use journeyman_core::slack::{
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::TokenHash;
 
-pub(crate) use self::admin::{by_id, put, remove, remove_jobs_of};
+pub(crate) use self::admin::{by_id, put, put_code, remove, remove_code, remove_jobs_of};
 use super::{Database, SqlStore, Statement, decoded, sql};
 use crate::rows::{self, name_of, to_json};
 use crate::vault;

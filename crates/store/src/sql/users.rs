@@ -118,3 +118,28 @@ pub(crate) fn put_session(session: &Session) -> Statement {
         session.proven_at,
     )
 }
+
+/// Returns the statement that stores the time of the last proof of identity in a session.
+pub(crate) fn prove_session(hash: TokenHash, at: Timestamp) -> Statement {
+    sql!("UPDATE sessions SET proven_at = $2 WHERE hash = $1", hash.0, at)
+}
+
+/// Returns the statement that stores a new sign-in link.
+pub(crate) fn put_link(link: &SignInLink) -> Statement {
+    sql!(
+        "INSERT INTO links (hash, owner, expires_at) VALUES ($1, $2, $3)",
+        link.hash.0,
+        link.user.map(|user| user.to_string()),
+        link.expires_at,
+    )
+}
+
+/// Returns the statement that deletes a sign-in link.
+pub(crate) fn remove_link(hash: TokenHash) -> Statement {
+    sql!("DELETE FROM links WHERE hash = $1", hash.0)
+}
+
+/// Returns the statement that deletes the sign-in links of a user.
+pub(crate) fn remove_links_of(user: UserId) -> Statement {
+    sql!("DELETE FROM links WHERE owner = $1", user.to_string())
+}

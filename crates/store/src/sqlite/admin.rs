@@ -17,7 +17,7 @@ use journeyman_core::pull::{Comment, LocalPull};
 use journeyman_core::slack::SlackWorkspace;
 use journeyman_core::template::name_key;
 use journeyman_core::time::{IdGen, Timestamp};
-use journeyman_core::user::{SignInLink, TokenHash};
+use journeyman_core::user::SignInLink;
 use journeyman_core::webhook::decide::SecretChange;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -286,28 +286,17 @@ impl AdminTables for Tables<'_> {
                 self.deleted(&deleted_slack_workspace(*id), *at)
             }
             AdminRow::SlackCode { hash, user, expires_at } => {
-                self.execute("DELETE FROM slack_codes WHERE owner = ?1", [user.to_string()])?;
-                self.execute(
-                    "INSERT INTO slack_codes (hash, owner, expires_at) VALUES (?1, ?2, ?3)",
-                    params![hash.0, user.to_string(), expires_at.as_micros()],
-                )
+                self.execute_all(&slack::put_code(*hash, *user, *expires_at))
             }
-            AdminRow::SlackCodeRemoved(TokenHash(hash)) => {
-                self.execute("DELETE FROM slack_codes WHERE hash = ?1", [hash])
-            }
+            AdminRow::SlackCodeRemoved(hash) => Ok(execute(self.db, &slack::remove_code(*hash))?),
             AdminRow::Key(key) => Ok(execute(self.db, &keys::put(key)?)?),
             AdminRow::User(user) => Ok(execute(self.db, &users::put(user)?)?),
             AdminRow::Session(session) => Ok(execute(self.db, &users::put_session(session))?),
-            AdminRow::SessionProven { hash, at } => {
-                self.execute("UPDATE sessions SET proven_at = ?2 WHERE hash = ?1", params![hash.0, at.as_micros()])
-            }
+            AdminRow::SessionProven { hash, at } => Ok(execute(self.db, &users::prove_session(*hash, *at))?),
             AdminRow::SessionsEnded(which) => Ok(execute(self.db, &users::end_sessions(*which))?),
-            AdminRow::Link(link) => self.execute(
-                "INSERT INTO links (hash, owner, expires_at) VALUES (?1, ?2, ?3)",
-                params![link.hash.0, link.user.map(|user| user.to_string()), link.expires_at.as_micros()],
-            ),
-            AdminRow::LinkDeleted(TokenHash(hash)) => self.execute("DELETE FROM links WHERE hash = ?1", [hash]),
-            AdminRow::LinksDeleted(user) => self.execute("DELETE FROM links WHERE owner = ?1", [user.to_string()]),
+            AdminRow::Link(link) => Ok(execute(self.db, &users::put_link(link))?),
+            AdminRow::LinkDeleted(hash) => Ok(execute(self.db, &users::remove_link(*hash))?),
+            AdminRow::LinksDeleted(user) => Ok(execute(self.db, &users::remove_links_of(*user))?),
             AdminRow::PullOpened(pull) => self.open_pull(pull),
             AdminRow::Pull(pull) => self.end_pull(pull),
             AdminRow::Inbox(event) => {

@@ -1,8 +1,10 @@
 //! The statements that store and delete workspaces, and delete what belongs to the jobs of a project.
 
-use journeyman_core::ids::{ProjectId, SlackWorkspaceId};
+use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId};
 use journeyman_core::ports::StoreError;
 use journeyman_core::slack::SlackWorkspace;
+use journeyman_core::time::Timestamp;
+use journeyman_core::user::TokenHash;
 
 use crate::rows::to_json;
 use crate::sql::{Statement, sql};
@@ -47,6 +49,24 @@ pub(crate) fn remove(id: SlackWorkspaceId) -> [Statement; 4] {
         sql!("DELETE FROM slack_threads WHERE workspace = $1", id.to_string()),
         sql!("DELETE FROM slack_posts WHERE workspace = $1", id.to_string()),
     ]
+}
+
+/// Returns the statements that store the code of a user instead of an earlier one.
+pub(crate) fn put_code(hash: TokenHash, user: UserId, expires_at: Timestamp) -> [Statement; 2] {
+    [
+        sql!("DELETE FROM slack_codes WHERE owner = $1", user.to_string()),
+        sql!(
+            "INSERT INTO slack_codes (hash, owner, expires_at) VALUES ($1, $2, $3)",
+            hash.0,
+            user.to_string(),
+            expires_at,
+        ),
+    ]
+}
+
+/// Returns the statement that deletes a code.
+pub(crate) fn remove_code(hash: TokenHash) -> Statement {
+    sql!("DELETE FROM slack_codes WHERE hash = $1", hash.0)
 }
 
 /// Returns the statements that delete the threads, events and posts of the jobs of a project, whose rows still exist.
