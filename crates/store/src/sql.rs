@@ -6,11 +6,16 @@
 
 pub(crate) mod audit;
 pub(crate) mod checks;
+pub(crate) mod code_hosts;
+pub(crate) mod comparisons;
+pub(crate) mod holds;
 mod imports;
+pub(crate) mod inbox;
 pub(crate) mod keys;
 pub(crate) mod outbox;
 mod polls;
 pub(crate) mod projects;
+pub(crate) mod pulls;
 mod row;
 pub(crate) mod slack;
 mod statement;
@@ -26,12 +31,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
+use journeyman_core::epoch::Epoch;
 use journeyman_core::ports::StoreError;
 use journeyman_core::time::IdGen;
 
 pub(crate) use self::row::Row;
 pub(crate) use self::statement::{Statement, Text, Value, as_text, for_sqlite, sql};
-pub(crate) use self::tx::{DbError, Failure, Tx};
+pub(crate) use self::tx::{DbError, Tx};
+use crate::postgres::lock_number;
 use crate::vault::MasterKeys;
 use crate::wakeups::Wakeups;
 
@@ -54,13 +61,16 @@ impl<B> Deref for SqlStore<B> {
 pub(crate) type Read<T> = fn(&Row) -> Result<T, StoreError>;
 
 /// The future of a function on a transaction.
-pub(crate) type Step<'t, T, E> = BoxFuture<'t, Result<T, Failure<E>>>;
+pub(crate) type Step<'t, T> = BoxFuture<'t, Result<T, DbError>>;
 
 /// A database that runs statements and transactions.
 #[async_trait]
 pub(crate) trait Database: Send + Sync + 'static {
     /// Returns the wake-ups of this process.
     fn wakeups(&self) -> &Wakeups;
+
+    /// Returns the current epoch.
+    fn epoch(&self) -> Epoch;
 
     /// Runs a short query by key. With SQLite, it runs on the calling thread (docs/decisions/0008-point-reads.md).
     async fn look_up(&self, query: Statement) -> Result<Vec<Row>, StoreError>;
@@ -76,13 +86,12 @@ pub(crate) trait Database: Send + Sync + 'static {
     /// commit.
     async fn run_all(&self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError>;
 
-    /// Runs a transaction. What it has written is on disk when this returns; if it is refused, nothing is written. The
-    /// function runs again after a conflict with another transaction, which has undone everything.
-    async fn transact<T, E, F>(&self, operation: F) -> Result<T, E>
+    /// Runs a transaction. What it has written is on disk when this returns; if it fails, nothing is written. The function
+    /// runs again after a conflict with another transaction, which has undone everything.
+    async fn transact<T, F>(&self, operation: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-        F: for<'t> FnMut(&'t mut (dyn Tx + 't)) -> Step<'t, T, E> + Send + 'static;
+        F: for<'t> FnMut(&'t mut (dyn Tx + 't)) -> Step<'t, T> + Send + 'static;
 
     /// Looks up a row by its key.
     async fn find<T: Send>(&self, query: Statement, read: Read<T>) -> Result<Option<T>, StoreError> {
@@ -108,4 +117,10 @@ pub(crate) trait Database: Send + Sync + 'static {
 /// Decodes rows.
 pub(crate) fn decoded<T>(rows: &[Row], read: Read<T>) -> Result<Vec<T>, StoreError> {
     rows.iter().map(read).collect()
+}
+
+/// Returns the statement that waits until no other transaction has a lock of this kind and name, and takes it until the
+/// end of the transaction. SQLite has one transaction that writes at a time, so nothing happens there.
+pub(crate) fn lock(kind: &str, scope: &str, name: &str) -> Statement {
+    sql!(sqlite: "", postgres: "SELECT pg_advisory_xact_lock($1)"; lock_number(kind, scope, name))
 }

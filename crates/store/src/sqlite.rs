@@ -6,19 +6,15 @@
 
 mod admin;
 mod cache;
-mod code_hosts;
 mod compact;
-mod comparisons;
 mod epoch;
 mod error;
 mod fault;
 mod feed;
 mod holds;
-mod inbox;
 mod jobs;
 mod ledger;
 mod migrate;
-mod pulls;
 mod read;
 mod recover;
 mod rows;

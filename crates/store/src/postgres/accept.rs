@@ -165,7 +165,7 @@ impl Needs {
 }
 
 /// Returns the number of an advisory lock. Two keys with the same number wait for each other, which is harmless.
-pub(super) fn lock_number(kind: &str, project: &str, name: &str) -> i64 {
+pub(crate) fn lock_number(kind: &str, project: &str, name: &str) -> i64 {
     let hash = Fingerprint::of(kind, format!("{project}/{name}").as_bytes()).0;
     i64::from_le_bytes(std::array::from_fn(|index| hash[index]))
 }

@@ -4,9 +4,7 @@
 //! idempotency key adds one.
 
 mod deletion;
-mod hosts;
 mod load;
-mod pulls;
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
@@ -21,12 +19,9 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::decide::SecretChange;
 
 use self::deletion::delete_project;
-use self::hosts::{put_code_host, put_host_secret};
 use self::load::load;
-use self::pulls::{end_pull, open_pull, put_comment};
 use super::accept::lock_number;
 use super::error::PgError;
-use super::inbox::insert_event;
 use super::pipeline::{Call, call};
 use super::session::Session;
 use super::sweep::remove_job;
@@ -35,7 +30,8 @@ use super::{PostgresStore, webhooks};
 use crate::admin::Answers;
 use crate::retired;
 use crate::rows;
-use crate::sql::{self, Statement, audit, keys, projects, slack, templates, trusts, users};
+use crate::sql::inbox::insert_event;
+use crate::sql::{self, Statement, audit, code_hosts, keys, projects, pulls, slack, templates, trusts, users};
 use crate::vault;
 
 const REMEMBERED: &str = "SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2";
@@ -201,9 +197,10 @@ impl PostgresStore {
                     calls.push(put_deleted(deleted_template(*id, project), *at));
                 }
                 AdminRow::CodeHost(host, secrets) => {
-                    calls.push(put_code_host(host)?);
+                    calls.push(code_hosts::put(host)?.into());
                     let sealed = vault::seal_host(&self.master_keys, &*self.ids, &host.id, secrets.clone())?;
-                    calls.extend(sealed.into_iter().map(|(name, value)| put_host_secret(&host.id, name, value)));
+                    let put = |(name, value)| code_hosts::put_secret(&host.id, name, value).into();
+                    calls.extend(sealed.into_iter().map(put));
                 }
                 AdminRow::CodeHostRemoved { id, at } => {
                     calls.push(call!("DELETE FROM code_hosts WHERE id = $1", id.to_string()));
@@ -241,18 +238,15 @@ impl PostgresStore {
                 AdminRow::Link(link) => calls.push(users::put_link(link).into()),
                 AdminRow::LinkDeleted(hash) => calls.push(users::remove_link(*hash).into()),
                 AdminRow::LinksDeleted(user) => calls.push(users::remove_links_of(*user).into()),
-                AdminRow::PullOpened(pull) => calls.push(open_pull(pull)?),
-                AdminRow::Pull(pull) => calls.push(end_pull(pull)),
-                AdminRow::Inbox(event) => calls.push(insert_event(event)?),
+                AdminRow::PullOpened(pull) => calls.push(pulls::open(pull)?.into()),
+                AdminRow::Pull(pull) => calls.push(pulls::end(pull).into()),
+                AdminRow::Inbox(event) => calls.push(insert_event(event)?.into()),
                 AdminRow::Comment { repository, number, comment } => {
-                    calls.push(put_comment(repository, *number, comment));
+                    calls.push(pulls::put_comment(repository, *number, comment).into());
                 }
-                AdminRow::DraftRemoved { repository, number: of, place } => calls.push(call!(
-                    "DELETE FROM comments WHERE repository = $1 AND number = $2 AND place = $3 AND draft <> 0",
-                    repository.clone(),
-                    number(*of),
-                    number(*place)
-                )),
+                AdminRow::DraftRemoved { repository, number, place } => {
+                    calls.push(pulls::remove_draft(repository, *number, *place).into());
+                }
             }
         }
         calls.extend(change.audit.iter().map(|entry| Call::from(audit::note(entry))));

@@ -21,7 +21,6 @@ use tokio_postgres::Row;
 use tracing::Instrument as _;
 
 use super::accept::{Operation, Request};
-use super::code_hosts::PULLS_OF_JOBS;
 use super::error::PgError;
 use super::holds::Probe;
 use super::pipeline::{Call, call};
@@ -31,6 +30,7 @@ use super::{PostgresStore, holds};
 use crate::lists::{self, Listing, Merge};
 use crate::rows;
 use crate::spans::transaction;
+use crate::sql::code_hosts::pulls_of_jobs;
 use crate::watch::Watch;
 
 /// Selects a job.
@@ -345,7 +345,7 @@ impl JobStore for PostgresStore {
         let calls = [
             call!(ATTRIBUTES_OF_JOBS, wanted.clone()),
             call!("SELECT job, id, usage FROM runs WHERE job = ANY ($1)", wanted.clone()),
-            call!(PULLS_OF_JOBS, wanted.clone()),
+            pulls_of_jobs(wanted.clone()).into(),
             call!(
                 "SELECT jobs.id AS job, hold FROM jobs JOIN project_holds ON project_holds.project = jobs.project
                  WHERE jobs.id = ANY ($1)",

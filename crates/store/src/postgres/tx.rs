@@ -9,19 +9,22 @@ use tokio_postgres::types::Type;
 use tracing::Instrument as _;
 
 use super::Postgres;
-use super::accept::lock_number;
 use super::batch::CONFLICTS;
 use super::error::PgError;
 use super::pipeline::{Call, call};
 use super::session::Session;
 use crate::spans::transaction;
-use crate::sql::{Database, DbError, Failure, Row, Statement, Step, Tx, Value};
+use crate::sql::{Database, DbError, Row, Statement, Step, Tx, Value};
 use crate::wakeups::Wakeups;
 
 #[async_trait]
 impl Database for Postgres {
     fn wakeups(&self) -> &Wakeups {
         &self.news.wakeups
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.epochs.current()
     }
 
     async fn look_up(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
@@ -41,53 +44,38 @@ impl Database for Postgres {
         Ok(answers.into_iter().map(rows).collect::<Result<_, PgError>>()?)
     }
 
-    async fn transact<T, E, F>(&self, mut operation: F) -> Result<T, E>
+    async fn transact<T, F>(&self, mut operation: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-        F: for<'t> FnMut(&'t mut (dyn Tx + 't)) -> Step<'t, T, E> + Send + 'static,
+        F: for<'t> FnMut(&'t mut (dyn Tx + 't)) -> Step<'t, T> + Send + 'static,
     {
         // Each connection of the pool may have a stale plan.
         let (mut stale, mut conflicts) = (self.pool.status().max_size, 0);
         loop {
             match self.attempt(&mut operation).instrument(transaction("postgresql")).await {
-                Err(Failure::Database(DbError::Postgres(error))) if error.is_stale_plan() && stale > 0 => stale -= 1,
+                Err(DbError::Postgres(error)) if error.is_stale_plan() && stale > 0 => stale -= 1,
                 // The server has undone the transaction.
-                Err(Failure::Database(DbError::Postgres(error))) if error.is_conflict() && conflicts < CONFLICTS => {
-                    conflicts += 1;
-                }
-                Err(Failure::Database(error)) => return Err(StoreError::from(error).into()),
-                Err(Failure::Refused(error)) => return Err(error),
-                Ok(done) => return Ok(done),
+                Err(DbError::Postgres(error)) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
+                done => return Ok(done?),
             }
         }
     }
 }
 
 impl Postgres {
-    async fn attempt<T, E, F>(&self, operation: &mut F) -> Result<T, Failure<E>>
+    /// Runs a transaction once. If it fails, its connection is closed, and the server undoes it.
+    async fn attempt<T, F>(&self, operation: &mut F) -> Result<T, DbError>
     where
-        F: for<'t> FnMut(&'t mut (dyn Tx + 't)) -> Step<'t, T, E> + Send,
+        F: for<'t> FnMut(&'t mut (dyn Tx + 't)) -> Step<'t, T> + Send,
         T: Send,
-        E: Send,
     {
         let session = Session::open(&self.pool).await?;
-        let mut tx = PostgresTx { session, queued: vec![call!("BEGIN")], epoch: self.epochs.current() };
-        let done = operation(&mut tx).await;
-        match done {
-            Ok(done) => {
-                tx.queued.push(call!("COMMIT"));
-                tx.session.run(&tx.queued).await.map_err(PgError::of_commit)?;
-                tx.session.release();
-                Ok(done)
-            }
-            Err(Failure::Refused(error)) => {
-                tx.session.run(&[call!("ROLLBACK")]).await?;
-                tx.session.release();
-                Err(Failure::Refused(error))
-            }
-            Err(failure) => Err(failure),
-        }
+        let mut tx = PostgresTx { session, queued: vec![call!("BEGIN")] };
+        let done = operation(&mut tx).await?;
+        tx.queued.push(call!("COMMIT"));
+        tx.session.run(&tx.queued).await.map_err(PgError::of_commit)?;
+        tx.session.release();
+        Ok(done)
     }
 }
 
@@ -95,7 +83,6 @@ impl Postgres {
 struct PostgresTx {
     session: Session,
     queued: Vec<Call>,
-    epoch: Epoch,
 }
 
 #[async_trait]
@@ -110,15 +97,6 @@ impl Tx for PostgresTx {
     async fn execute(&mut self, statement: Statement) -> Result<(), DbError> {
         self.queued.push(statement.into());
         Ok(())
-    }
-
-    async fn lock(&mut self, kind: &'static str, scope: &str, name: &str) -> Result<(), DbError> {
-        self.queued.push(call!("SELECT pg_advisory_xact_lock($1)", lock_number(kind, scope, name)));
-        Ok(())
-    }
-
-    fn epoch(&self) -> Epoch {
-        self.epoch.clone()
     }
 }
 
@@ -144,6 +122,8 @@ fn value(row: &tokio_postgres::Row, index: usize) -> Result<Value, PgError> {
         Some(&Type::INT8) => row.try_get::<_, Option<i64>>(index)?.into(),
         Some(&Type::INT4) => row.try_get::<_, Option<i32>>(index)?.map(i64::from).into(),
         Some(&Type::BOOL) => row.try_get::<_, Option<bool>>(index)?.into(),
+        // A function that only takes a lock returns it.
+        Some(&Type::VOID) => Value::Null,
         Some(&Type::BYTEA) => row.try_get::<_, Option<Vec<u8>>>(index)?.into(),
         // Other types are errors that name the column.
         _ => row.try_get::<_, Option<String>>(index)?.into(),

@@ -17,13 +17,13 @@ use journeyman_core::run::{Run, RunStatus, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::UsageSum;
 
-use super::code_hosts::{put_pull, set_pull_state};
 use super::feed;
-use super::inbox::{events_done, put_issue_job};
 use super::pipeline::{Call, call};
 use super::usage::{RunSum, add_sums};
 use crate::rows::{job_diff, name_of, to_json};
 use crate::sql::checks::put_watch;
+use crate::sql::code_hosts::{put_pull, set_pull_state};
+use crate::sql::inbox::{events_done, put_issue_job};
 
 /// The rows that a transaction writes.
 #[derive(Debug, Default)]
@@ -272,10 +272,14 @@ fn other(row: &Row) -> Result<Vec<Call>, StoreError> {
         Row::MessageDiff { id, diff } => {
             vec![call!("UPDATE messages SET diff = $2 WHERE id = $1", id.to_string(), to_json(diff)?)]
         }
-        Row::InboxDone { numbers, outcome, job, message } => vec![events_done(numbers, *outcome, *job, *message)?],
-        Row::IssueJob { repository, number, job, project } => vec![put_issue_job(repository, *number, *job, project)],
-        Row::Pull(pull) => put_pull(pull),
-        Row::PullState(pull, state, at) => set_pull_state(pull, *state, *at),
+        Row::InboxDone { numbers, outcome, job, message } => {
+            vec![events_done(numbers, *outcome, *job, *message)?.into()]
+        }
+        Row::IssueJob { repository, number, job, project } => {
+            vec![put_issue_job(repository, *number, *job, project).into()]
+        }
+        Row::Pull(pull) => put_pull(pull).into_iter().map(Call::from).collect(),
+        Row::PullState(pull, state, at) => set_pull_state(pull, *state, *at).into_iter().map(Call::from).collect(),
         Row::WatchChecks { job, project, sha, since, due_at } => {
             vec![put_watch(*job, project, sha, [*since, *due_at]).into()]
         }

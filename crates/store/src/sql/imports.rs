@@ -5,7 +5,7 @@ use journeyman_core::ids::ProjectId;
 use journeyman_core::import::Import;
 use journeyman_core::ports::{AuditEntry, ImportStore, StoreError};
 
-use super::{Database, Failure, SqlStore, Statement, Tx, audit, sql};
+use super::{Database, DbError, SqlStore, Statement, Tx, audit, sql};
 use crate::rows::{self, to_json};
 
 #[async_trait]
@@ -38,11 +38,7 @@ impl<B: Database> ImportStore for SqlStore<B> {
 }
 
 /// Writes the next version of a row with its audit entry. Returns false, and writes nothing, if it is not the next one.
-async fn change(
-    tx: &mut (dyn Tx + '_),
-    put: Statement,
-    entry: Option<AuditEntry>,
-) -> Result<bool, Failure<StoreError>> {
+async fn change(tx: &mut (dyn Tx + '_), put: Statement, entry: Option<AuditEntry>) -> Result<bool, DbError> {
     if !tx.exists(put).await? {
         return Ok(false);
     }

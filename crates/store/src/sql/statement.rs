@@ -11,6 +11,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Text {
     pub(crate) postgres: &'static str,
+    /// Empty if there is nothing to do.
     pub(crate) sqlite: &'static str,
 }
 
@@ -198,6 +199,12 @@ impl From<&[&str]> for Value {
 impl From<Vec<String>> for Value {
     fn from(texts: Vec<String>) -> Self {
         Self::Texts(texts)
+    }
+}
+
+impl From<&[u64]> for Value {
+    fn from(numbers: &[u64]) -> Self {
+        Self::Numbers(numbers.iter().map(|number| i64::try_from(*number).unwrap_or(i64::MAX)).collect())
     }
 }
 

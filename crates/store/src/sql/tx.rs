@@ -1,10 +1,9 @@
 //! A transaction on either database.
 
 use async_trait::async_trait;
-use journeyman_core::epoch::Epoch;
 use journeyman_core::ports::StoreError;
 
-use super::{Read, Row, Statement, decoded};
+use super::{Read, Row, Statement};
 use crate::postgres::PgError;
 
 /// A transaction, or a connection that only reads.
@@ -17,24 +16,12 @@ pub(crate) trait Tx: Send {
     /// which then returns its error.
     async fn execute(&mut self, statement: Statement) -> Result<(), DbError>;
 
-    /// Waits until no other transaction has a lock of this kind and name, and takes it until the end of the transaction.
-    /// SQLite has one transaction that writes at a time, so nothing happens there.
-    async fn lock(&mut self, kind: &'static str, scope: &str, name: &str) -> Result<(), DbError>;
-
-    /// Returns the current epoch.
-    fn epoch(&self) -> Epoch;
-
     /// Records that data which is not in the documents of jobs was changed, and may be about jobs that were not written.
     /// SQLite has a cache of such data; PostgreSQL has none.
     fn changed_related(&mut self) {}
 }
 
 impl dyn Tx + '_ {
-    /// Runs a query, and decodes its rows.
-    pub(crate) async fn all<T>(&mut self, statement: Statement, read: Read<T>) -> Result<Vec<T>, DbError> {
-        Ok(decoded(&self.query(statement).await?, read)?)
-    }
-
     /// Runs a query, and decodes its first row, if there is one.
     pub(crate) async fn one<T>(&mut self, statement: Statement, read: Read<T>) -> Result<Option<T>, DbError> {
         Ok(self.query(statement).await?.first().map(read).transpose()?)
@@ -72,20 +59,5 @@ impl From<PgError> for DbError {
 impl From<StoreError> for DbError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
-    }
-}
-
-/// The reason why nothing of a transaction is stored.
-#[derive(Debug)]
-pub(crate) enum Failure<E> {
-    /// The database failed.
-    Database(DbError),
-    /// The transaction was refused.
-    Refused(E),
-}
-
-impl<E, D: Into<DbError>> From<D> for Failure<E> {
-    fn from(error: D) -> Self {
-        Self::Database(error.into())
     }
 }

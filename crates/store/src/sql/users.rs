@@ -6,7 +6,7 @@ use journeyman_core::ports::{AuditEntry, SessionsToEnd, StoreError, UserStore};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
 
-use super::{Database, Failure, SqlStore, Statement, Tx, audit, sql};
+use super::{Database, DbError, SqlStore, Statement, Tx, audit, sql};
 use crate::rows::{self, to_json};
 
 #[async_trait]
@@ -57,11 +57,7 @@ impl<B: Database> UserStore for SqlStore<B> {
 }
 
 /// Deletes sessions, and returns their number. Inserts the audit entry if there were any.
-async fn end_and_note(
-    tx: &mut (dyn Tx + '_),
-    which: SessionsToEnd,
-    entry: AuditEntry,
-) -> Result<usize, Failure<StoreError>> {
+async fn end_and_note(tx: &mut (dyn Tx + '_), which: SessionsToEnd, entry: AuditEntry) -> Result<usize, DbError> {
     let ended = tx.query(end_sessions(which)).await?.len();
     if ended > 0 {
         tx.execute(audit::note(&entry)).await?;

@@ -7,13 +7,11 @@ use journeyman_core::admin::{
     AdminError, AdminRow, AdminState, Exchange, LiveKeys, Once, Subject, deleted_code_host, deleted_job,
     deleted_project, deleted_slack_workspace, deleted_template, deleted_trust, deleted_webhook,
 };
-use journeyman_core::code_host::CodeHost;
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId, WebhookId};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
 use journeyman_core::project::{Project, SecretChanges};
-use journeyman_core::pull::{Comment, LocalPull};
 use journeyman_core::slack::SlackWorkspace;
 use journeyman_core::template::name_key;
 use journeyman_core::time::{IdGen, Timestamp};
@@ -23,7 +21,6 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
 use super::error::{OpError, ReadError};
-use super::inbox::insert_event;
 use super::ledger::job_by_id;
 use super::rows::collect;
 use super::sweep::remove_job;
@@ -31,10 +28,11 @@ use super::tx::{execute, run};
 use super::write::Session;
 use crate::admin::{AdminTables, Answers, administer};
 use crate::retired;
-use crate::rows::{self, HostDocument, to_json};
+use crate::rows;
+use crate::sql::inbox::insert_event;
 use crate::sql::outbox::insert_task;
-use crate::sql::{Statement, audit, keys, projects, slack, templates, trusts, users, webhooks};
-use crate::vault::{self, MasterKeys, Sealed};
+use crate::sql::{Statement, audit, code_hosts, keys, projects, pulls, slack, templates, trusts, users, webhooks};
+use crate::vault::{self, MasterKeys};
 
 type Op<T> = Result<T, OpError<AdminError>>;
 
@@ -262,7 +260,11 @@ impl AdminTables for Tables<'_> {
             }
             AdminRow::CodeHost(host, secrets) => {
                 let sealed = vault::seal_host(self.keys, self.ids, &host.id, secrets.clone())?;
-                self.put_code_host(host, &sealed)
+                execute(self.db, &code_hosts::put(host)?)?;
+                for (name, value) in sealed {
+                    execute(self.db, &code_hosts::put_secret(&host.id, name, value))?;
+                }
+                Ok(())
             }
             AdminRow::CodeHostRemoved { id, at } => {
                 self.execute("DELETE FROM code_hosts WHERE id = ?1", [id.as_str()])?;
@@ -297,17 +299,15 @@ impl AdminTables for Tables<'_> {
             AdminRow::Link(link) => Ok(execute(self.db, &users::put_link(link))?),
             AdminRow::LinkDeleted(hash) => Ok(execute(self.db, &users::remove_link(*hash))?),
             AdminRow::LinksDeleted(user) => Ok(execute(self.db, &users::remove_links_of(*user))?),
-            AdminRow::PullOpened(pull) => self.open_pull(pull),
-            AdminRow::Pull(pull) => self.end_pull(pull),
-            AdminRow::Inbox(event) => {
-                insert_event(self.db, event)?;
-                Ok(())
+            AdminRow::PullOpened(pull) => Ok(execute(self.db, &pulls::open(pull)?)?),
+            AdminRow::Pull(pull) => Ok(execute(self.db, &pulls::end(pull))?),
+            AdminRow::Inbox(event) => Ok(execute(self.db, &insert_event(event)?)?),
+            AdminRow::Comment { repository, number, comment } => {
+                Ok(execute(self.db, &pulls::put_comment(repository, *number, comment))?)
             }
-            AdminRow::Comment { repository, number, comment } => self.put_comment(repository, *number, comment),
-            AdminRow::DraftRemoved { repository, number: of, place } => self.execute(
-                "DELETE FROM comments WHERE repository = ?1 AND number = ?2 AND place = ?3 AND draft <> 0",
-                params![repository, number(*of), number(*place)],
-            ),
+            AdminRow::DraftRemoved { repository, number, place } => {
+                Ok(execute(self.db, &pulls::remove_draft(repository, *number, *place))?)
+            }
         }
     }
 
@@ -404,33 +404,6 @@ impl Tables<'_> {
         Ok(execute(self.db, &webhooks::put_secret(id, sealed))?)
     }
 
-    fn put_code_host(&self, host: &CodeHost, secrets: &Sealed) -> Op<()> {
-        self.execute(
-            "INSERT INTO code_hosts (id, name, settings, created_at, version) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT (id) DO UPDATE SET name = ?2, settings = ?3, version = ?5",
-            params![
-                host.id.as_str(),
-                host.name().0,
-                to_json(&HostDocument::of(host))?,
-                host.created_at.as_micros(),
-                number(host.version),
-            ],
-        )?;
-        for (name, value) in secrets {
-            match value {
-                Some(value) => self.execute(
-                    "INSERT OR REPLACE INTO code_host_secrets (code_host, name, value) VALUES (?1, ?2, ?3)",
-                    params![host.id.as_str(), name, value],
-                )?,
-                None => self.execute(
-                    "DELETE FROM code_host_secrets WHERE code_host = ?1 AND name = ?2",
-                    [host.id.as_str(), name],
-                )?,
-            }
-        }
-        Ok(())
-    }
-
     fn deleted(&self, subject: &str, at: Timestamp) -> Op<()> {
         self.execute("INSERT OR REPLACE INTO deleted (subject, at) VALUES (?1, ?2)", params![subject, at.as_micros()])
     }
@@ -471,77 +444,6 @@ impl Tables<'_> {
         }
         self.db.removed_jobs();
         Ok(())
-    }
-
-    fn open_pull(&self, pull: &LocalPull) -> Op<()> {
-        self.execute(
-            "INSERT INTO pulls (repository, number, title, body, state, draft, head, base, labels, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-            params![
-                pull.repository,
-                number(pull.number),
-                pull.title,
-                pull.body,
-                pull.state.name(),
-                pull.draft,
-                pull.head,
-                pull.base,
-                to_json(&pull.labels)?,
-                pull.created_at.as_micros(),
-            ],
-        )
-    }
-
-    fn end_pull(&self, pull: &LocalPull) -> Op<()> {
-        let (base, head) = pull.ended_between.clone().unzip();
-        self.execute(
-            "UPDATE pulls
-             SET state = ?3, ended_at = ?4, ended_base = ?5, ended_head = ?6, ended_by = ?7, merge_commit = ?8
-             WHERE repository = ?1 AND number = ?2",
-            params![
-                pull.repository,
-                number(pull.number),
-                pull.state.name(),
-                pull.ended_at.map(Timestamp::as_micros),
-                base.map(String::from),
-                head.map(String::from),
-                pull.ended_by,
-                pull.merge_commit.clone().map(String::from),
-            ],
-        )
-    }
-
-    fn put_comment(&self, repository: &str, pull: u64, comment: &Comment) -> Op<()> {
-        let Comment { place, comment } = comment;
-        let line = comment.line.as_ref();
-        self.execute(
-            "INSERT INTO comments
-                 (repository, number, place, author, author_id, body, at, path, side, line, hunk, review, draft, message,
-                  verdict, resolved_by, resolved_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
-             ON CONFLICT (repository, number, place)
-             DO UPDATE SET at = excluded.at, review = excluded.review, draft = excluded.draft,
-                           resolved_by = excluded.resolved_by, resolved_at = excluded.resolved_at",
-            params![
-                repository,
-                number(pull),
-                number(*place),
-                comment.author,
-                comment.author_id,
-                comment.body,
-                comment.at.as_micros(),
-                line.map(|line| line.path.as_str()),
-                line.map(|line| line.side.name()),
-                line.map(|line| number(line.line)),
-                line.map(|line| line.hunk.as_str()),
-                comment.review.map(number),
-                comment.is_draft,
-                comment.message.map(|message| message.to_string()),
-                comment.verdict.name(),
-                comment.resolved.as_ref().map(|resolution| resolution.by.as_str()),
-                comment.resolved.as_ref().map(|resolution| resolution.at.as_micros()),
-            ],
-        )
     }
 }
 

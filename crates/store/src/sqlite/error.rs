@@ -49,6 +49,8 @@ pub(super) enum OpError<E> {
     Sql(rusqlite::Error),
     /// The operation refused the write, without having written anything.
     Refused(E),
+    /// The operation failed, and what it has written must be undone.
+    Failed(E),
 }
 
 impl<E: From<StoreError>> From<StoreError> for OpError<E> {

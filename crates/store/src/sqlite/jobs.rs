@@ -438,6 +438,8 @@ fn all_projects(db: &Connection) -> Result<Vec<ProjectId>, ReadError> {
 #[cfg(test)]
 mod tests {
     use journeyman_core::ids::UserId;
+    use journeyman_core::ports::PullFilter;
+    use journeyman_core::pull::PullState;
     use uuid::Uuid;
 
     use super::list::{
@@ -446,6 +448,7 @@ mod tests {
     };
     use super::related::{PLANS, RUNNING_OF_PROJECTS, STEPS, SUMMARIES};
     use super::*;
+    use crate::sql::code_hosts::remote_pulls;
     use crate::sql::keys::names_of;
 
     /// Returns SQLite's plan for a query.
@@ -460,6 +463,7 @@ mod tests {
     fn hot_queries_use_indexes_and_never_scan_a_table() {
         let mut db = Connection::open_in_memory().unwrap();
         super::super::migrate::migrate(&mut db, std::path::Path::new(":memory:")).unwrap();
+        let pulls = PullFilter { project: "shop".parse().unwrap(), state: PullState::Open, after: None, limit: 1 };
         let hot = [
             ("claim", DUE_JOB),
             ("log", LOG),
@@ -489,7 +493,7 @@ mod tests {
             ("jobs of a project with a status", COUNT_OF_PROJECT_AND_STATUS),
             ("key", "SELECT * FROM keys WHERE hash = ?1"),
             ("names of keys", names_of(UserId::from_uuid(Uuid::nil())).text.sqlite),
-            ("pulls", super::super::code_hosts::PULLS),
+            ("pulls", remote_pulls(&pulls).text.sqlite),
             ("runs", "SELECT * FROM runs WHERE job = ?1 ORDER BY number"),
             ("sweep", "SELECT id FROM jobs WHERE trimmed = 0 AND rests_since <= ?1 LIMIT ?2"),
         ];

@@ -16,15 +16,15 @@ use journeyman_core::trace::TraceParent;
 use journeyman_core::usage::UsageSum;
 use rusqlite::{Connection, params};
 
-use super::code_hosts::{put_pull, set_pull_state};
 use super::error::{OpError, ReadError};
-use super::inbox::{events_done, put_issue_job};
-use super::tx::execute;
+use super::tx::{execute, execute_all};
 use super::write::Session;
 use super::{feed, usage};
 use crate::accept::Ledger;
 use crate::rows::{self, name_of, to_json};
 use crate::sql::checks::put_watch;
+use crate::sql::code_hosts::{put_pull, set_pull_state};
+use crate::sql::inbox::{events_done, put_issue_job};
 use crate::sql::outbox::insert_task;
 
 type Op<T> = Result<T, OpError<UpdateError>>;
@@ -240,18 +240,20 @@ fn write_rows(db: &Session<'_>, change: &Change) -> Result<Option<Message>, Read
                 db.prepare_cached("UPDATE messages SET prompt = ?2, author = ?3, source = ?4 WHERE id = ?1")?
                     .execute(params![id.to_string(), text.prompt, text.author, source])?;
             }
-            Row::InboxDone { numbers, outcome, job, message } => events_done(db, numbers, *outcome, *job, *message)?,
+            Row::InboxDone { numbers, outcome, job, message } => {
+                execute(db, &events_done(numbers, *outcome, *job, *message)?)?;
+            }
             Row::IssueJob { repository, number, job, project } => {
-                put_issue_job(db, repository, *number, *job, project)?;
+                execute(db, &put_issue_job(repository, *number, *job, project))?;
             }
             Row::Pull(pull) => {
                 // It ends other pull requests of its branch.
                 db.changed_related();
-                put_pull(db, pull)?;
+                execute_all(db, &put_pull(pull))?;
             }
             Row::PullState(pull, state, at) => {
                 db.changed_related();
-                set_pull_state(db, pull, *state, *at)?;
+                execute_all(db, &set_pull_state(pull, *state, *at))?;
             }
             Row::WatchChecks { job, project, sha, since, due_at } => {
                 execute(db, &put_watch(*job, project, sha, [*since, *due_at]))?;

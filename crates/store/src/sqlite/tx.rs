@@ -12,13 +12,17 @@ use rusqlite::{Connection, params_from_iter};
 use super::Sqlite;
 use super::error::{OpError, ReadError, unavailable};
 use super::write::Session;
-use crate::sql::{Database, DbError, Failure, Row, Statement, Step, Tx, Value};
+use crate::sql::{Database, DbError, Row, Statement, Step, Tx, Value};
 use crate::wakeups::Wakeups;
 
 #[async_trait]
 impl Database for Sqlite {
     fn wakeups(&self) -> &Wakeups {
         &self.wakeups
+    }
+
+    fn epoch(&self) -> Epoch {
+        Epoch::clone(&self.epoch)
     }
 
     async fn look_up(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
@@ -44,22 +48,20 @@ impl Database for Sqlite {
         self.writer.write(write).await
     }
 
-    async fn transact<T, E, F>(&self, mut operation: F) -> Result<T, E>
+    async fn transact<T, F>(&self, mut operation: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-        F: for<'t> FnMut(&'t mut (dyn Tx + 't)) -> Step<'t, T, E> + Send + 'static,
+        F: for<'t> FnMut(&'t mut (dyn Tx + 't)) -> Step<'t, T> + Send + 'static,
     {
         let write = move |session: &mut Session<'_>| {
             let mut tx = SqliteTx { session };
             // SQLite answers at once, so the future has nothing to wait for.
-            match operation(&mut tx).now_or_never() {
-                Some(Ok(done)) => Ok(done),
-                Some(Err(Failure::Refused(error))) => Err(OpError::Refused(error)),
-                Some(Err(Failure::Database(DbError::Sqlite(error)))) => Err(OpError::Sql(error)),
-                Some(Err(Failure::Database(error))) => Err(OpError::Refused(StoreError::from(error).into())),
-                None => Err(OpError::Refused(StoreError::Unavailable("a transaction waited".to_owned()).into())),
-            }
+            let done = operation(&mut tx).now_or_never();
+            let waited = || Err(DbError::Store(StoreError::Unavailable("a transaction waited".to_owned())));
+            done.unwrap_or_else(waited).map_err(|error| match error {
+                DbError::Sqlite(error) => OpError::Sql(error),
+                other => OpError::Failed(StoreError::from(other)),
+            })
         };
         self.writer.write(write).await
     }
@@ -80,14 +82,6 @@ impl Tx for SqliteTx<'_, '_> {
         Ok(execute(self.session, &statement)?)
     }
 
-    async fn lock(&mut self, _kind: &'static str, _scope: &str, _name: &str) -> Result<(), DbError> {
-        Ok(())
-    }
-
-    fn epoch(&self) -> Epoch {
-        self.session.epoch.clone()
-    }
-
     fn changed_related(&mut self) {
         self.session.changed_related();
     }
@@ -95,14 +89,25 @@ impl Tx for SqliteTx<'_, '_> {
 
 /// Runs a statement whose rows are not needed.
 pub(super) fn execute(db: &Connection, statement: &Statement) -> Result<(), ReadError> {
+    if statement.text.sqlite.is_empty() {
+        return Ok(());
+    }
     let mut prepared = db.prepare_cached(statement.text.sqlite)?;
     let mut rows = prepared.query(params_from_iter(&statement.values))?;
     while rows.next()?.is_some() {}
     Ok(())
 }
 
+/// Runs statements in order, whose rows are not needed.
+pub(super) fn execute_all(db: &Connection, statements: &[Statement]) -> Result<(), ReadError> {
+    statements.iter().try_for_each(|statement| execute(db, statement))
+}
+
 /// Runs a statement, and returns its rows.
 pub(super) fn run(db: &Connection, statement: &Statement) -> Result<Vec<Row>, ReadError> {
+    if statement.text.sqlite.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut prepared = db.prepare_cached(statement.text.sqlite)?;
     let columns: Arc<[String]> = prepared.column_names().map(ToOwned::to_owned).collect();
     let mut found = prepared.query(params_from_iter(&statement.values))?;
@@ -141,5 +146,30 @@ impl From<DbError> for StoreError {
             DbError::Postgres(error) => error.into(),
             DbError::Store(error) => error,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_testkit::World;
+
+    use super::*;
+    use crate::sql::sql;
+    use crate::{MasterKey, SqliteStore};
+
+    #[tokio::test]
+    async fn a_transaction_that_fails_stores_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = MasterKey::new([7; 32]);
+        let store = SqliteStore::open(&folder.path().join("db"), key, World::new()).unwrap();
+        let failed = store.database.transact(|tx| {
+            Box::pin(async move {
+                tx.execute(sql!("INSERT INTO meta (name, value) VALUES ('test', $1)", vec![1_u8])).await?;
+                Err::<(), _>(DbError::Store(StoreError::Busy))
+            })
+        });
+        assert_eq!(failed.await, Err(StoreError::Busy));
+        let found = store.database.query(sql!("SELECT * FROM meta WHERE name = 'test'")).await.unwrap();
+        assert!(found.is_empty(), "{found:?}");
     }
 }

@@ -68,6 +68,7 @@ where
         let (result, keep) = match (self.operation)(session) {
             Ok(value) => (Ok(value), true),
             Err(OpError::Refused(error)) => (Err(error), true),
+            Err(OpError::Failed(error)) => (Err(error), false),
             Err(OpError::Sql(error)) => (Err(E::from(unavailable(&error))), false),
         };
         self.result = Some(result);

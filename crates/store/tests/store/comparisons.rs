@@ -110,6 +110,11 @@ async fn a_pull_request_of_a_job_is_due_at_once() {
         let stored = fixture.store.comparisons(vec![pull()]).await.unwrap();
         let expected = ComparedPull { pull: pull(), result: into("main", &["a"]), at: fixture.world.now() };
         assert_eq!(stored, [expected], "{name}");
+        let elsewhere = |number| PullRef { repository: PullRepository { id: "18".to_owned(), ..remote() }, number };
+        let several = fixture.store.comparisons(vec![elsewhere(2), pull()]).await.unwrap();
+        assert_eq!(several, stored, "{name}");
+        let others = vec![elsewhere(1), PullRef { number: 2, ..pull() }];
+        assert_eq!(fixture.store.comparisons(others).await.unwrap(), [], "{name}");
         assert_eq!(fixture.store.comparisons_in(shop()).await.unwrap(), stored, "{name}");
         fixture.world.advance(COMPARISON_PAUSE);
         assert_eq!(fixture.due().await, [], "{name}");

@@ -195,7 +195,7 @@ async fn the_same_comment_in_the_same_version_is_a_duplicate() {
         let name = fixture.name;
         let job = fixture.job().await;
         fixture.waiting("a", job, fixture.after(20)).await;
-        for next in [Next::Waits(fixture.after(20)), Next::Retries(fixture.after(20)), ended(Outcome::NotUsed)] {
+        for next in [Next::Waits(fixture.after(40)), Next::Retries(fixture.after(20)), ended(Outcome::NotUsed)] {
             let event = fixture.claimed(&format!("another delivery: {next:?}")).await;
             let again = Decision { event: None, ..decision(Some(job), "a", next.clone()) };
             assert_eq!(fixture.decide(&event, again).await, Decided::Duplicate, "{name} {next:?}");
@@ -208,6 +208,8 @@ async fn the_same_comment_in_the_same_version_is_a_duplicate() {
             assert_eq!(event.content, None, "{name} {next:?}: the raw body is no longer needed");
         }
         assert_eq!(fixture.store.waiting_events(job).await.unwrap().len(), 1, "{name}");
+        let due = fixture.store.jobs_with_due_events(fixture.after(20), 10).await.unwrap();
+        assert_eq!(due, [job], "{name}: a duplicate postpones nothing");
         let about = fixture.store.events_about(host(), "comment/a".to_owned()).await.unwrap();
         assert!(about.iter().any(|event| event.state == InboxState::Waiting), "{name}: {about:?}");
         assert_eq!(fixture.store.events_about(host(), "comment/".to_owned()).await.unwrap(), [], "{name}");

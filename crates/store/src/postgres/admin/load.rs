@@ -14,10 +14,9 @@ use crate::postgres::accept::lock_number;
 use crate::postgres::error::PgError;
 use crate::postgres::jobs::JOB;
 use crate::postgres::pipeline::{Call, call};
-use crate::postgres::pulls::PULLS_LOCK;
 use crate::postgres::session::Session;
 use crate::rows;
-use crate::sql::{projects, slack};
+use crate::sql::{projects, pulls, slack};
 
 /// The lock for all changes of users, because the rule that an administrator always exists concerns all users.
 const USERS_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('users', 0))";
@@ -91,7 +90,7 @@ pub(super) async fn load(
             vec![call!(USERS_LOCK), call!(taken, name.clone(), issuer, subject)]
         }
         Subject::Pull(repository, of) => vec![
-            call!(PULLS_LOCK, repository.clone()),
+            pulls::lock(repository).into(),
             call!("SELECT * FROM pulls WHERE repository = $1 AND number = $2", repository.clone(), number(*of)),
             call!(
                 "SELECT max(place) AS place FROM comments WHERE repository = $1 AND number = $2",
@@ -105,7 +104,7 @@ pub(super) async fn load(
             ),
         ],
         Subject::NewPull(repository, head) => vec![
-            call!(PULLS_LOCK, repository.clone()),
+            pulls::lock(repository).into(),
             call!(
                 "SELECT * FROM pulls WHERE repository = $1 AND head = $2 AND state = 'open'",
                 repository.clone(),
@@ -114,7 +113,7 @@ pub(super) async fn load(
             call!("SELECT coalesce(max(number), 0) AS last FROM pulls WHERE repository = $1", repository.clone()),
         ],
         Subject::PullLines(repository, of) => vec![
-            call!(PULLS_LOCK, repository.clone()),
+            pulls::lock(repository).into(),
             call!("SELECT * FROM pulls WHERE repository = $1 AND number = $2", repository.clone(), number(*of)),
             call!(
                 "SELECT * FROM comments

@@ -1,5 +1,6 @@
 //! Tests of the plans that PostgreSQL chooses for frequent statements, with many rows.
 
+use journeyman_core::code_host::HostName;
 use journeyman_core::ids::UserId;
 use journeyman_testkit::Postgres;
 use uuid::Uuid;
@@ -7,12 +8,11 @@ use uuid::Uuid;
 use super::super::accept::LOCKED_JOBS;
 use super::super::connect::SET_UP;
 use super::super::feed::{FEED, FEED_OF_PROJECTS};
-use super::super::inbox::ABOUT;
 use super::super::overview::OVERVIEW;
-use super::super::pulls::REVIEWS;
 use super::*;
 use crate::PostgresStore;
 use crate::sql::keys::names_of;
+use crate::sql::{inbox, pulls};
 
 /// Inserts enough rows that the query planner prefers a suitable index.
 const FILL: &str = "
@@ -62,6 +62,8 @@ async fn hot_queries_use_indexes_and_never_scan_a_table() {
     let of_status_with_attribute =
         [&list[..5], &["20", "'failed'", "''", "-1", "'{label:bug}'", "''", &big, "'{}'"]].concat();
     let with_any_attribute = [&list[..5], &["20", "''", "''", "-1", "'{}'", "''", &big, "'{label:bug}'"]].concat();
+    let reviews = pulls::reviews(String::new(), &[]).text.postgres;
+    let about = inbox::about(HostName::local(), String::new()).text.postgres;
     let hot: [(&str, &str, &[&str], bool); 29] = [
         (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 8][..]].concat(), false),
         (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
@@ -87,10 +89,10 @@ async fn hot_queries_use_indexes_and_never_scan_a_table() {
         (OPEN_PULLS_OF_PROJECTS, "job_pulls_listed", &[], false),
         (COUNT_OF_STATUS, "jobs_of_status", &["'completed'", "1000"], true),
         (COUNT_OF_PROJECT_AND_STATUS, "jobs_of_status", &["'completed'", "1000", "'p1'"], true),
-        (REVIEWS, "comments_pkey", &["'p1'", "'{7,8}'"], false),
+        (reviews, "comments_pkey", &["'p1'", "'{7,8}'"], false),
         (names_of(UserId::from_uuid(Uuid::nil())).text.postgres, "keys_of_owner", &["'user_1'"], true),
         ("SELECT * FROM runs WHERE job = $1 ORDER BY number", "runs_of_job", &["'job_7'"], true),
-        (ABOUT, "inbox_of_subject", &["'h'", "'pull/77'"], false),
+        (about, "inbox_of_subject", &["'h'", "'pull/77'"], false),
         (
             "SELECT id FROM jobs WHERE trimmed = 0 AND rests_since <= $1 ORDER BY rests_since LIMIT 10",
             "jobs_at_rest",
