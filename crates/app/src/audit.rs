@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use journeyman_core::ports::{AuditFilter, AuditLine};
+use journeyman_core::audit::{AuditFilter, AuditLine};
 use serde::Serialize;
 
 use crate::{Caller, Error, RefusalKind, UseCases, table};

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use journeyman_core::code_host::{PullRef, PullRepository, PullState};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::job::command::PullRef;
-use journeyman_core::job::{Job, PullRepository};
+use journeyman_core::job::Job;
 use journeyman_core::ports::{Effort, NotCompared, OpenedRepository, StoreError};
 use journeyman_core::project::{Address, Project, parse_address};
-use journeyman_core::pull::PullState;
 use journeyman_core::pull::base_comparison::BaseComparison;
 use journeyman_core::pull::compared::{
     COMPARISON_LEASE, COMPARISON_LIMIT, COMPARISON_PAUSE, ComparedPull, DueComparison, EndedComparison,

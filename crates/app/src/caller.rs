@@ -4,13 +4,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use journeyman_core::admin::AdminRefusal;
+use journeyman_core::admin::user::gives_administration;
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::{KeyId, ProjectId, UserId};
 use journeyman_core::key::{ApiKey, Refused, Scope};
 use journeyman_core::message::Origin;
-use journeyman_core::ports::{AuditEntry, DecideAdmin};
+use journeyman_core::ports::DecideAdmin;
 use journeyman_core::time::Timestamp;
 use journeyman_core::trace::TraceParent;
-use journeyman_core::user::decide::gives_administration;
 use journeyman_core::user::{Role, User};
 
 use crate::{Error, RefusalKind};

@@ -1,15 +1,16 @@
 //! Use cases about the changes of jobs.
 
+use journeyman_core::admin::pull::MOST_DRAFTS;
+use journeyman_core::hook::{CommentKind, HostUser};
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::inbox::batch::{Part, prompt_about};
 use journeyman_core::inbox::earlier::Earlier;
 use journeyman_core::inbox::text::Dialect;
 use journeyman_core::key::Scope;
 use journeyman_core::message::DeliveryMode;
-use journeyman_core::ports::{Accepted, CommentKind, HostUser};
+use journeyman_core::ports::Accepted;
 use journeyman_core::pull::LinePlace;
 use journeyman_core::pull::comment::check;
-use journeyman_core::pull::decide::MOST_DRAFTS;
 use journeyman_core::suggestion::Replaces;
 
 use crate::{Caller, Error, Idempotency, MessageRequest, UseCases};

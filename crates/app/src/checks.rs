@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use journeyman_core::checks::{
-    Assessment, Attempt, CheckReport, CheckResult, CheckStop, CheckWatch, FailedCheck, JobChecks, LOG_BYTES, MOST_LOGS,
-    OtherChecks, Reaction, WATCH_LEASE, WATCH_LIMIT, assess, compared, counted, late_look, next_look, prompt,
-    signature,
+    Assessment, Attempt, Check, CheckReport, CheckResult, CheckState, CheckStop, CheckWatch, FailedCheck, JobChecks,
+    LOG_BYTES, MOST_LOGS, OWN_STATUS, OtherChecks, Reaction, WATCH_LEASE, WATCH_LIMIT, assess, compared, counted,
+    late_look, next_look, prompt, signature,
 };
+use journeyman_core::code_host::PullState;
 use journeyman_core::engine::Prompt;
-use journeyman_core::job::{Job, Pull};
+use journeyman_core::job::Job;
 use journeyman_core::message::{DeliveryMode, MessageSource, Origin, SourceLog};
-use journeyman_core::ports::{Check, CheckState, Checks, Forge, ForgeError, OWN_STATUS, StoreError, UpdateError};
+use journeyman_core::ports::{Checks, Forge, ForgeError, StoreError, UpdateError};
 use journeyman_core::project::{
     CheckMode, CheckSettings, DEFAULT_AUTOMATIC_PER_DAY, DEFAULT_CHECK_ATTEMPTS, DEFAULT_CHECK_SETTLE_SECONDS, Project,
 };
-use journeyman_core::pull::PullState;
+use journeyman_core::pull::Pull;
 use journeyman_core::time::Timestamp;
 
 use crate::inbox::Problem;

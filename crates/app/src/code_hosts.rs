@@ -3,11 +3,13 @@
 mod findings;
 mod unclaimed;
 
+use journeyman_core::admin;
 use journeyman_core::admin::{AdminRefusal, AdminRow, Once, Precondition, Subject};
-use journeyman_core::code_host::decide::{self, HostSecretChanges, InvalidCodeHost};
 use journeyman_core::code_host::draft::Draft;
 use journeyman_core::code_host::manifest::CreatedApp;
-use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostName, HostSecret};
+use journeyman_core::code_host::{
+    CodeHost, CodeHostId, DefinedIn, HostKind, HostName, HostSecret, HostSecretChanges, InvalidCodeHost,
+};
 use journeyman_core::finding::Finding;
 use journeyman_core::ports::{Administered, DescribedHost, ForgeError};
 
@@ -68,7 +70,8 @@ impl UseCases {
         let mut described = described(host.clone(), &secrets);
         let once = claim.map(|claim| Once { claim, answer: answer(&described) });
         let subject = Subject::CodeHost(id.clone(), host.name());
-        let decide = Box::new(move |state: &_| decide::create(state, host.clone(), secrets.clone(), audit.clone()));
+        let decide =
+            Box::new(move |state: &_| admin::code_host::create(state, host.clone(), secrets.clone(), audit.clone()));
         match self.administer(subject, once, decide).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(change) => {
@@ -106,7 +109,7 @@ impl UseCases {
         let (subject, id_of_draft) = (Subject::CodeHost(id.clone(), proposed.name()), id.clone());
         let decide = Box::new(move |state: &_| {
             let edit = |current: &CodeHost| draft.host(&id_of_draft, Some(current), now);
-            decide::change(state, edit, &precondition, audit.clone())
+            admin::code_host::change(state, edit, &precondition, audit.clone())
         });
         self.administer(subject, None, decide).await?;
         self.code_host(caller, id).await
@@ -132,7 +135,7 @@ impl UseCases {
             Err(error) => return Err(error),
         };
         let audit = self.audit(caller, "code_host.removed", id);
-        let decide = Box::new(move |state: &_| decide::remove(state, &precondition, audit.clone()));
+        let decide = Box::new(move |state: &_| admin::code_host::remove(state, &precondition, audit.clone()));
         self.administer(Subject::CodeHost(id.clone(), name), None, decide).await?;
         Ok(())
     }

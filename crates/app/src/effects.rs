@@ -6,15 +6,14 @@ use crate::UseCases;
 use crate::summary::Summary;
 use async_trait::async_trait;
 use journeyman_core::checks;
+use journeyman_core::code_host::PullRepository;
+use journeyman_core::conversation::{CommentPlace, CommentRef, Reaction};
 use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::effect::Effect;
-use journeyman_core::job::{Job, PullRepository};
+use journeyman_core::job::{Job, pull_updates};
 use journeyman_core::message::{MessageSource, MessageStatus};
-use journeyman_core::ports::{
-    CommentPlace, CommentRef, Diffs, Discussion, EffectError, EffectHandler, Forge, ForgeError, Reaction, StoreError,
-};
+use journeyman_core::ports::{Diffs, Discussion, EffectError, EffectHandler, Forge, ForgeError, StoreError};
 use journeyman_core::project::{Answers, Project};
-use journeyman_core::pull_updates;
 
 mod review;
 mod status;

@@ -1,8 +1,8 @@
 //! The errors of use cases.
 
-use journeyman_core::admin::{AdminError, AdminRefusal};
+use journeyman_core::admin::AdminRefusal;
 use journeyman_core::feed::FeedCursor;
-use journeyman_core::ports::{PullPagesError, StoreError, UpdateError};
+use journeyman_core::ports::{AdminError, PullPagesError, StoreError, UpdateError};
 use journeyman_core::run::ReasonCode;
 
 /// An error of a use case. Nothing was changed, unless the store's error says otherwise.

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::import::{IMPORT_LEASE, Import, ImportIsRunning, ImportProgress, ImportStage, RENEW_PERIOD};
-use journeyman_core::ports::{AuditEntry, Credential, Reach, ReachedServers, Remote, StoreError};
-use journeyman_core::project::{Address, InvalidProject, Project, SecretValue, parse_address};
+use journeyman_core::ports::{Credential, Reach, ReachedServers, Remote, StoreError};
+use journeyman_core::project::{Address, InvalidProject, Project, parse_address};
+use journeyman_core::secret::SecretValue;
 
 use crate::{Caller, Error, RefusalKind, UseCases};
 

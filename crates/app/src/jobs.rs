@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use journeyman_core::admin::Subject;
+use journeyman_core::admin::{Subject, job as delete};
 use journeyman_core::branch::check_ref_name;
 use journeyman_core::engine::{Admission, Control, NewJob, Prompt};
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::label::{InvalidLabel, Labels, Metadata};
-use journeyman_core::job::{Job, JobOptions, delete};
+use journeyman_core::job::{Job, JobOptions};
 use journeyman_core::key::Scope;
-use journeyman_core::message::{DeliveryMode, InvalidPrompt, MessageStatus, check_prompt};
+use journeyman_core::message::{DeliveryMode, MessageStatus};
 use journeyman_core::model::Effort;
 use journeyman_core::ports::{Accepted, UpdateError};
+use journeyman_core::prompt::{InvalidPrompt, check_prompt};
 use journeyman_core::pull::existing::PullName;
 
 use crate::{Caller, Error, Idempotency, RefusalKind, UseCases, claim};

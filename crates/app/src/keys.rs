@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::admin::{AdminError, AdminRefusal, Once, Precondition, Subject};
+use journeyman_core::admin;
+use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
 use journeyman_core::ids::KeyId;
-use journeyman_core::key::{ApiKey, KeyHash, KeyOrigin, MAX_OVERLAP, NewKey, NewSecret, Scope, decide};
-use journeyman_core::ports::{Administered, StoreError};
+use journeyman_core::key::{ApiKey, KeyHash, KeyOrigin, MAX_OVERLAP, NewKey, NewSecret, Scope};
+use journeyman_core::ports::{AdminError, Administered, StoreError};
 use journeyman_core::user::Role;
 
 use crate::{Actor, Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
@@ -106,7 +107,7 @@ impl UseCases {
         let audit = self.audit(caller, "key.created", created.key.id);
         let once = claim.map(|claim| Once { claim, answer: answer(&created) });
         let key = created.key.clone();
-        let decide = Box::new(move |_: &_| Ok(decide::create(key.clone(), audit.clone())));
+        let decide = Box::new(move |_: &_| Ok(admin::key::create(key.clone(), audit.clone())));
         match self.administer(Subject::Key(created.key.id), once, decide).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(_) => Ok(Answered::New(created)),
@@ -153,7 +154,7 @@ impl UseCases {
             let once = claim.clone().map(|claim| Once { claim, answer: answer(&created) });
             // The answer shows the key as it was read, so the change must be one of this version.
             let read = Precondition::Version(vec![key.version]);
-            let decide = Box::new(move |state: &_| decide::rotate(state, &secret, overlap, &read, audit.clone()));
+            let decide = Box::new(move |state: &_| admin::key::rotate(state, &secret, overlap, &read, audit.clone()));
             match self.administer(Subject::Key(id), once, decide).await {
                 Ok(Administered::Replayed(answer)) => return Ok(Answered::Replayed(answer)),
                 Ok(Administered::Done(_)) => return Ok(Answered::New(created)),
@@ -176,7 +177,7 @@ impl UseCases {
             self.key(caller, id).await?;
         }
         let audit = self.audit(caller, "key.revoked", id);
-        let decide = Box::new(move |state: &_| decide::revoke(state, &precondition, audit.clone()));
+        let decide = Box::new(move |state: &_| admin::key::revoke(state, &precondition, audit.clone()));
         self.administer(Subject::Key(id), None, decide).await?;
         self.revoke_descendants(caller, id).await
     }
@@ -189,7 +190,7 @@ impl UseCases {
             for child in all.iter().filter(|key| key.parent() == Some(parent)) {
                 ended.push(child.id);
                 let audit = self.audit(caller, "key.revoked", child.id);
-                let revoke = move |state: &_| decide::revoke(state, &Precondition::None, audit.clone());
+                let revoke = move |state: &_| admin::key::revoke(state, &Precondition::None, audit.clone());
                 self.administer(Subject::Key(child.id), None, Box::new(revoke)).await?;
             }
         }

@@ -42,13 +42,14 @@ mod webhooks;
 
 use std::sync::Arc;
 
-use journeyman_core::admin::{AdminError, Once, Subject};
+use journeyman_core::admin::{Once, Subject};
 use journeyman_core::agent::Agents;
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{
-    Administered, AuditEntry, BaseComparisons, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Slack, Store,
+    AdminError, Administered, BaseComparisons, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Slack, Store,
     TokenVerifier, WebhookSender,
 };
 use journeyman_core::time::IdGen;

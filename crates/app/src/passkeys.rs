@@ -1,11 +1,13 @@
 //! Use cases about passkeys: sign-in and proof with one, and their list, which only the user changes. Administrators
 //! remove all with [`UseCases::change_user`].
 
+use journeyman_core::admin;
 use journeyman_core::admin::Subject;
+use journeyman_core::admin::passkey::Presented;
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::UserId;
-use journeyman_core::ports::{AuditEntry, DecideAdmin};
+use journeyman_core::ports::DecideAdmin;
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::passkey::decide::{self, Presented};
 use journeyman_core::user::passkey::{Challenge, Passkey, PasskeyRefusal};
 use journeyman_core::user::{PasswordHash, Session, TokenHash};
 
@@ -29,7 +31,7 @@ impl UseCases {
     ) -> Result<Outcome, Error> {
         let user = session.user;
         self.attempt(user, audit, move |state, about| {
-            decide::start_session(state, session.clone(), password.as_ref(), &presented, about)
+            admin::passkey::start_session(state, session.clone(), password.as_ref(), &presented, about)
         })
         .await
     }
@@ -48,8 +50,8 @@ impl UseCases {
     ) -> Result<Result<Timestamp, PasskeyRefusal>, Error> {
         let audit = self.audit(caller, "", id);
         let at = audit.at;
-        let outcome =
-            self.attempt(id, audit, move |state, about| decide::prove_session(state, session, &presented, about));
+        let outcome = self
+            .attempt(id, audit, move |state, about| admin::passkey::prove_session(state, session, &presented, about));
         Ok(outcome.await?.map(|()| at))
     }
 
@@ -68,7 +70,7 @@ impl UseCases {
     ) -> Result<(), Error> {
         let audit = self.audit(caller, "user.passkey.added", id);
         let decide: DecideAdmin =
-            Box::new(move |state| decide::add(state, passkey.clone(), challenge, keep, audit.clone()));
+            Box::new(move |state| admin::passkey::add(state, passkey.clone(), challenge, keep, audit.clone()));
         self.change(Subject::User(id), decide).await.map(drop)
     }
 
@@ -84,7 +86,8 @@ impl UseCases {
         name: String,
     ) -> Result<(), Error> {
         let audit = self.audit(caller, "user.passkey.renamed", id);
-        let decide: DecideAdmin = Box::new(move |state| decide::rename(state, &passkey, name.clone(), audit.clone()));
+        let decide: DecideAdmin =
+            Box::new(move |state| admin::passkey::rename(state, &passkey, name.clone(), audit.clone()));
         self.change(Subject::User(id), decide).await.map(drop)
     }
 
@@ -94,7 +97,7 @@ impl UseCases {
     /// The user may not sign in, or has no such passkey; or the store failed.
     pub async fn remove_passkey(&self, caller: &Caller, id: UserId, passkey: String) -> Result<(), Error> {
         let audit = self.audit(caller, "user.passkey.removed", id);
-        let decide: DecideAdmin = Box::new(move |state| decide::remove(state, &passkey, audit.clone()));
+        let decide: DecideAdmin = Box::new(move |state| admin::passkey::remove(state, &passkey, audit.clone()));
         self.change(Subject::User(id), decide).await.map(drop)
     }
 }

@@ -9,22 +9,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use journeyman_core::code_host::{CodeHost, HostKind, HostName};
-use journeyman_core::hook::{HookContent, HookEvent};
+use journeyman_core::code_host::{CodeHost, HostKind, HostName, PullRepository, PullState};
+use journeyman_core::hook::{CommentKind, HookContent, HookEvent};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::inbox::route::{Identity, Request, addressed};
 use journeyman_core::inbox::text::Dialect;
 use journeyman_core::inbox::{Content, NewEvent};
-use journeyman_core::job::PullRepository;
 use journeyman_core::poll::budget::Budget;
 use journeyman_core::poll::schedule::{Activity, interval};
 use journeyman_core::poll::{
     Cost, LONGEST_DELAY, LOOKBACK, POLLED, Poll, PollProblem, PollQuery, Polled, WatchedPull, changes_state, delivery,
     is_known,
 };
-use journeyman_core::ports::{CommentKind, ForgeError, PollTotals, StoreError};
+use journeyman_core::ports::{ForgeError, PollTotals, StoreError};
 use journeyman_core::project::Project;
-use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 
 use crate::UseCases;

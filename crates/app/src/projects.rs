@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use journeyman_core::admin;
+use journeyman_core::admin::project::{Proposal, check_change};
 use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
 use journeyman_core::finding::{Finding, first_failure};
 use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{Administered, ForgeError, ReachedServers};
-use journeyman_core::project::decide::{self, Proposal, check_change};
 use journeyman_core::project::{Host, Project, RestrictedHost, SandboxSettings, SecretChanges, repository_host};
 
 use crate::{Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
@@ -104,10 +105,11 @@ impl UseCases {
         let audit = self.audit(caller, "project.created", subject(&new.id, host.as_deref()));
         let id = new.id.clone();
         let proposal = (new, secrets);
-        let preview = decide::create(&Default::default(), proposal.clone(), audit.clone()).map_err(Error::Admin)?;
+        let preview =
+            admin::project::create(&Default::default(), proposal.clone(), audit.clone()).map_err(Error::Admin)?;
         let preview = preview.project().cloned();
         let once = claim.zip(preview.as_ref().map(answer)).map(|(claim, answer)| Once { claim, answer });
-        let decide = Box::new(move |state: &_| decide::create(state, proposal.clone(), audit.clone()));
+        let decide = Box::new(move |state: &_| admin::project::create(state, proposal.clone(), audit.clone()));
         match self.administer(Subject::Project(id), once, decide).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(change) => change.project().cloned().map(Answered::New).ok_or_else(no_row),
@@ -173,7 +175,7 @@ impl UseCases {
                 cases.check_edited(&project, &proposed, &secrets).map_err(|error| error.to_string())?;
                 Ok((proposed, secrets))
             };
-            decide::change(state, &precondition, checked_edit, &repository, audit.clone())
+            admin::project::change(state, &precondition, checked_edit, &repository, audit.clone())
         });
         match self.administer(Subject::Project(id.clone()), None, decide).await? {
             Administered::Done(change) => change.project().cloned().ok_or_else(no_row),
@@ -211,7 +213,7 @@ impl UseCases {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
         let audit = self.audit(caller, "project.deleted", id);
-        let decide = Box::new(move |state: &_| decide::delete(state, &precondition, audit.clone()));
+        let decide = Box::new(move |state: &_| admin::project::delete(state, &precondition, audit.clone()));
         self.administer(Subject::ProjectWithJobs(id.clone()), None, decide).await?;
         Ok(())
     }

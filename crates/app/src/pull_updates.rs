@@ -1,14 +1,13 @@
 //! Keeps pull requests up to date with their bases: asks their jobs to merge the base, if the project wants it.
 
+use journeyman_core::code_host::{PullRef, PullState};
 use journeyman_core::engine::Prompt;
 use journeyman_core::job::Job;
-use journeyman_core::job::command::PullRef;
+use journeyman_core::job::pull_updates::{OutdatedPull, UpdateDecision, decide_update};
 use journeyman_core::message::{DeliveryMode, MessageSource, Origin};
 use journeyman_core::ports::UpdateError;
 use journeyman_core::project::{DEFAULT_AUTOMATIC_PER_DAY, KeepUpToDate, Project};
-use journeyman_core::pull::PullState;
 use journeyman_core::pull::base_comparison::{BaseComparison, request};
-use journeyman_core::pull_updates::{OutdatedPull, UpdateDecision, decide_update};
 
 use crate::UseCases;
 use crate::base_comparisons::open_pull;

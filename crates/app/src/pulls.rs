@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
-use journeyman_core::admin::{AdminError, AdminRefusal, Once, Subject};
+use journeyman_core::admin;
+use journeyman_core::admin::pull::PullPage;
+use journeyman_core::admin::{AdminRefusal, Once, Subject};
+use journeyman_core::code_host::{PullRepository, PullState};
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::inbox::route::{Identity, Request, Review};
 use journeyman_core::job::decide::Rejected;
-use journeyman_core::job::{Job, JobStatus, PullRepository};
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::key::Scope;
-use journeyman_core::ports::{PullPagesError, UpdateError};
+use journeyman_core::ports::{AdminError, PullPagesError, UpdateError};
 use journeyman_core::project::{Address, Project, parse_address};
-use journeyman_core::pull::check_pull;
 use journeyman_core::pull::comment::{check, check_summary};
-use journeyman_core::pull::decide::PullPage;
 use journeyman_core::pull::{
-    Comment, LinePlace, LocalPull, MergeMethod, NewComment, NewMerge, NewPull, PullEnding, PullState, Resolution,
-    Verdict, decide,
+    Comment, LinePlace, LocalPull, MergeMethod, NewComment, NewMerge, NewPull, PullEnding, Resolution, Verdict,
+    check_pull,
 };
 
 use crate::{Caller, Error, Idempotency, RefusalKind, UseCases, claim};
@@ -118,7 +119,7 @@ impl UseCases {
         };
         let audit = self.audit(caller, "pull.opened", String::new());
         let (wanted, of) = (opened.clone(), project.id.clone());
-        let decide = Box::new(move |state: &_| decide::open(state, wanted.clone(), &of, audit.clone()));
+        let decide = Box::new(move |state: &_| admin::pull::open(state, wanted.clone(), &of, audit.clone()));
         let refusal = match self.administer(Subject::NewPull(repository.clone(), new.head.clone()), None, decide).await
         {
             Ok(_) => None,
@@ -157,7 +158,7 @@ impl UseCases {
     async fn end_pull(&self, caller: &Caller, project: &Project, number: u64, ending: PullEnding) -> Result<(), Error> {
         let audit = self.audit(caller, &format!("pull.{}", ending.state.name()), audited(project, number));
         let subject = Subject::Pull(repository(project)?, number);
-        let decide = Box::new(move |state: &_| decide::end(state, ending.clone(), audit.clone()));
+        let decide = Box::new(move |state: &_| admin::pull::end(state, ending.clone(), audit.clone()));
         self.administer(subject, None, decide).await?;
         self.wake_inbox();
         self.wake_local_comparisons(&repository(project)?).await;
@@ -198,7 +199,7 @@ impl UseCases {
         let audit = self.audit(caller, "pull.commented", audited(&at.project, number));
         let comment = NewComment { line: new.line, is_draft: new.is_draft, ..self.new_comment(caller, new.body) };
         let page = self.page(&at);
-        let decide = Box::new(move |state: &_| decide::comment(state, comment.clone(), &page, audit.clone()));
+        let decide = Box::new(move |state: &_| admin::pull::comment(state, comment.clone(), &page, audit.clone()));
         self.administer(Subject::Pull(at.pull.repository, number), once, decide).await?;
         self.wake_inbox();
         Ok(done)
@@ -217,7 +218,7 @@ impl UseCases {
     ) -> Result<(), Error> {
         let at = self.commented(caller, project, number).await?;
         let author = caller.id();
-        let decide = Box::new(move |state: &_| decide::remove_draft(state, &author, place));
+        let decide = Box::new(move |state: &_| admin::pull::remove_draft(state, &author, place));
         self.administer(Subject::Pull(at.pull.repository, number), None, decide).await?;
         Ok(())
     }
@@ -240,7 +241,7 @@ impl UseCases {
         let resolution = is_resolved.then_some(resolution);
         let action = if is_resolved { "pull.comments_resolved" } else { "pull.comments_reopened" };
         let audit = self.audit(caller, action, audited(&at.project, number));
-        let decide = Box::new(move |state: &_| decide::resolve(state, place, resolution.as_ref(), audit.clone()));
+        let decide = Box::new(move |state: &_| admin::pull::resolve(state, place, resolution.as_ref(), audit.clone()));
         self.administer(Subject::PullLines(at.pull.repository, number), None, decide).await?;
         Ok(())
     }
@@ -285,7 +286,7 @@ impl UseCases {
         let audit = self.audit(caller, "pull.reviewed", audited(&at.project, number));
         let text = NewComment { verdict, ..self.new_comment(caller, body) };
         let page = self.page(&at);
-        let decide = Box::new(move |state: &_| decide::review(state, text.clone(), &page, audit.clone()));
+        let decide = Box::new(move |state: &_| admin::pull::review(state, text.clone(), &page, audit.clone()));
         self.administer(Subject::Pull(at.pull.repository, number), once, decide).await?;
         self.wake_inbox();
         Ok(done)

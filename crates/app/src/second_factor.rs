@@ -1,11 +1,13 @@
 //! Use cases about second factors: sign-in and proof with a code, set-up, recovery codes, and removal by the user.
 //! Administrators remove one with [`UseCases::change_user`].
 
+use journeyman_core::admin;
 use journeyman_core::admin::Subject;
+use journeyman_core::admin::second_factor::Attempt;
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::UserId;
-use journeyman_core::ports::{AuditEntry, DecideAdmin};
+use journeyman_core::ports::DecideAdmin;
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::second_factor::decide::{self, Attempt};
 use journeyman_core::user::second_factor::{Accepted, CodeRefusal, SecondFactor};
 use journeyman_core::user::{PasswordHash, Session, TokenHash};
 
@@ -29,7 +31,7 @@ impl UseCases {
     ) -> Result<Outcome, Error> {
         let user = session.user;
         self.attempt(user, audit, move |state, about| {
-            decide::start_session(state, session.clone(), &password, &attempt, about)
+            admin::second_factor::start_session(state, session.clone(), &password, &attempt, about)
         })
         .await
     }
@@ -49,8 +51,9 @@ impl UseCases {
     ) -> Result<Result<Timestamp, CodeRefusal>, Error> {
         let audit = self.audit(caller, "", id);
         let at = audit.at;
-        let outcome = self
-            .attempt(id, audit, move |state, about| decide::prove_session(state, session, &password, &attempt, about));
+        let outcome = self.attempt(id, audit, move |state, about| {
+            admin::second_factor::prove_session(state, session, &password, &attempt, about)
+        });
         Ok(outcome.await?.map(|_| at))
     }
 
@@ -66,7 +69,8 @@ impl UseCases {
         keep: TokenHash,
     ) -> Result<(), Error> {
         let audit = self.audit(caller, "user.second_factor.added", id);
-        let decide: DecideAdmin = Box::new(move |state| decide::add(state, factor.clone(), keep, audit.clone()));
+        let decide: DecideAdmin =
+            Box::new(move |state| admin::second_factor::add(state, factor.clone(), keep, audit.clone()));
         self.change(Subject::User(id), decide).await.map(drop)
     }
 
@@ -82,7 +86,7 @@ impl UseCases {
     ) -> Result<(), Error> {
         let audit = self.audit(caller, "user.second_factor.codes", id);
         let decide: DecideAdmin =
-            Box::new(move |state| decide::replace_recovery_codes(state, recovery.clone(), audit.clone()));
+            Box::new(move |state| admin::second_factor::replace_recovery_codes(state, recovery.clone(), audit.clone()));
         self.change(Subject::User(id), decide).await.map(drop)
     }
 
@@ -92,7 +96,7 @@ impl UseCases {
     /// The user may not sign in, or has no second factor; or the store failed.
     pub async fn remove_own_second_factor(&self, caller: &Caller, id: UserId) -> Result<(), Error> {
         let audit = self.audit(caller, "user.second_factor.removed", id);
-        let decide: DecideAdmin = Box::new(move |state| decide::remove(state, audit.clone()));
+        let decide: DecideAdmin = Box::new(move |state| admin::second_factor::remove(state, audit.clone()));
         self.change(Subject::User(id), decide).await.map(drop)
     }
 }

@@ -8,15 +8,15 @@ mod socket;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use journeyman_core::admin::slack::{
+    InvalidSlack, change, changed_secrets, check_complete, check_secrets, create, remove,
+};
 use journeyman_core::admin::{AdminChange, AdminRefusal, AdminRow, Once, Precondition, Subject};
 use journeyman_core::finding::Finding;
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId};
 use journeyman_core::key::Scope;
 use journeyman_core::ports::{Administered, SlackError, SlackEventFilter, SlackIdentity};
-use journeyman_core::project::SecretValue;
-use journeyman_core::slack::decide::{
-    InvalidSlack, change, changed_secrets, check_complete, check_secrets, create, remove,
-};
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{
     CODE_LIFETIME, SlackInboxEvent, SlackMode, SlackPost, SlackSecret, SlackSecretChanges, SlackSecrets, SlackSettings,
     SlackWorkspace,

@@ -8,13 +8,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
+use journeyman_core::conversation::{CommentPlace, InThread, Replied};
 use journeyman_core::ids::MessageId;
 use journeyman_core::inbox::answer;
 use journeyman_core::job::Job;
-use journeyman_core::job::summary::PlanProgress;
-use journeyman_core::message::{Message, MessageStatus};
+use journeyman_core::message::{Message, MessageStatus, PlanProgress};
 use journeyman_core::outbox::TASK_LEASE;
-use journeyman_core::ports::{CommentPlace, Discussion, ForgeError, InThread, MessageFilter, Replied, StoreError};
+use journeyman_core::ports::{Discussion, ForgeError, MessageFilter, StoreError};
 use journeyman_core::project::{Answers, Resolve};
 use uuid::Uuid;
 

@@ -1,9 +1,10 @@
 //! Use cases about the templates of projects.
 
+use journeyman_core::admin;
 use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
 use journeyman_core::ids::{ProjectId, TemplateId};
 use journeyman_core::ports::Administered;
-use journeyman_core::template::{Template, TemplateSettings, decide};
+use journeyman_core::template::{Template, TemplateSettings};
 use journeyman_core::version::FIRST_VERSION;
 
 use crate::{Answered, Caller, Error, Idempotency, UseCases, claim};
@@ -62,7 +63,7 @@ impl UseCases {
         let audit = self.audit(caller, "template.created", subject(project, template.id, Some(&name)));
         let once = claim.map(|claim| Once { claim, answer: answer(&template) });
         let (subject, made) = (Subject::Template(template.id, project.clone(), name), template.clone());
-        let decide = Box::new(move |state: &_| decide::create(state, made.clone(), audit.clone()));
+        let decide = Box::new(move |state: &_| admin::template::create(state, made.clone(), audit.clone()));
         match self.administer(subject, once, decide).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(_) => Ok(Answered::New(template)),
@@ -91,7 +92,7 @@ impl UseCases {
             self.check_agent_of(caller, project, proposed.agent.as_deref()).await?;
         }
         let audit = self.audit(caller, "template.changed", subject(project, id, Some(&proposed.name)));
-        let decide = Box::new(move |state: &_| decide::change(state, &precondition, &edit, audit.clone()));
+        let decide = Box::new(move |state: &_| admin::template::change(state, &precondition, &edit, audit.clone()));
         self.administer(Subject::Template(id, project.clone(), proposed.name), None, decide).await?;
         self.template(caller, project, id).await
     }
@@ -112,7 +113,7 @@ impl UseCases {
         let known = self.parts().store.template(id).await?.filter(|template| template.project == *project);
         let name = known.as_ref().map(|template| template.settings.name.as_str());
         let audit = self.audit(caller, "template.removed", subject(project, id, name));
-        let decide = Box::new(move |state: &_| decide::remove(state, &precondition, audit.clone()));
+        let decide = Box::new(move |state: &_| admin::template::remove(state, &precondition, audit.clone()));
         self.administer(Subject::Template(id, project.clone(), String::new()), None, decide).await?;
         Ok(())
     }

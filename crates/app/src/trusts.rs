@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use journeyman_core::admin::{AdminError, AdminRefusal, AdminRow, Exchange, Once, Precondition, Subject};
+use journeyman_core::admin;
+use journeyman_core::admin::{AdminRefusal, AdminRow, Exchange, Once, Precondition, Subject};
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::{ProjectId, TrustId};
 use journeyman_core::key::{ApiKey, NewKey};
-use journeyman_core::ports::{Administered, AuditEntry, TokenRefusal};
-use journeyman_core::trust::{KEY_LIFETIME, MAX_NAME_CHARS, TokenClaims, Trust, TrustSettings, decide};
+use journeyman_core::ports::{AdminError, Administered, TokenRefusal};
+use journeyman_core::trust::{KEY_LIFETIME, MAX_NAME_CHARS, TokenClaims, Trust, TrustSettings};
 use journeyman_core::version::FIRST_VERSION;
 
 use crate::{Answered, Caller, CreatedKey, Error, Idempotency, RefusalKind, UseCases, claim};
@@ -86,7 +88,7 @@ impl UseCases {
         let audit = self.audit(caller, "trust.created", trust.id);
         let once = claim.map(|claim| Once { claim, answer: answer(&trust) });
         let (subject, made) = (Subject::Trust(trust.id, trust.settings.name.clone()), trust.clone());
-        let decide = Box::new(move |state: &_| decide::create(state, made.clone(), audit.clone()));
+        let decide = Box::new(move |state: &_| admin::trust::create(state, made.clone(), audit.clone()));
         match self.administer(subject, once, decide).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(_) => Ok(Answered::New(trust)),
@@ -112,7 +114,7 @@ impl UseCases {
         let proposed = edit(&known.settings);
         self.needs_projects(&proposed.projects).await?;
         let audit = self.audit(caller, "trust.changed", id);
-        let decide = Box::new(move |state: &_| decide::change(state, &precondition, &edit, audit.clone()));
+        let decide = Box::new(move |state: &_| admin::trust::change(state, &precondition, &edit, audit.clone()));
         self.administer(Subject::Trust(id, proposed.name), None, decide).await?;
         self.trust(caller, id).await
     }
@@ -125,7 +127,7 @@ impl UseCases {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
         let audit = self.audit(caller, "trust.removed", id);
-        let decide = Box::new(move |state: &_| decide::remove(state, &precondition, audit.clone()));
+        let decide = Box::new(move |state: &_| admin::trust::remove(state, &precondition, audit.clone()));
         self.administer(Subject::Trust(id, String::new()), None, decide).await?;
         Ok(())
     }
@@ -223,7 +225,8 @@ impl UseCases {
     ) -> Result<ApiKey, Error> {
         let (claims, version) = (claims.clone(), trust.version);
         let subject = Exchange { trust: trust.id, key: key.id, name: key.name.clone(), at: audit.at };
-        let decide = Box::new(move |state: &_| decide::exchange(state, &claims, version, key.clone(), audit.clone()));
+        let decide =
+            Box::new(move |state: &_| admin::trust::exchange(state, &claims, version, key.clone(), audit.clone()));
         match self.administer(Subject::Exchange(subject), None, decide).await {
             Ok(Administered::Done(change)) => {
                 let key = change.rows.into_iter().find_map(|row| match row {

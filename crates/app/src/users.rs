@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use journeyman_core::admin;
+use journeyman_core::admin::user::{PasswordChange, UserChanges};
 use journeyman_core::admin::{AdminChange, AdminRefusal, AdminState, Once, Precondition, Subject};
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::UserId;
-use journeyman_core::ports::{Administered, AuditEntry, DecideAdmin};
+use journeyman_core::ports::{Administered, DecideAdmin};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::decide::{self, PasswordChange, UserChanges};
 use journeyman_core::user::{
     Identity, PasswordHash, Role, SETUP_LINK_LIFETIME, SIGN_IN_LINK_LIFETIME, Session, SignInLink, TokenHash, User,
     new_token, user_name,
@@ -113,7 +115,7 @@ impl UseCases {
         let (subject, user) = (Subject::NewUser(created.user.name.clone(), None), created.user.clone());
         let decide: DecideAdmin = Box::new(move |state| {
             let [user_audit, link_audit] = audits.clone();
-            decide::create_with_link(state, user.clone(), link.clone(), user_audit, link_audit)
+            admin::user::create_with_link(state, user.clone(), link.clone(), user_audit, link_audit)
         });
         match self.administer(subject, once, caller.within_expiry(decide)).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
@@ -130,7 +132,7 @@ impl UseCases {
         let audit = self.audit(&caller, "user.created", user.id);
         let subject = Subject::NewUser(user.name.clone(), user.identity.clone());
         let new = user.clone();
-        self.change(subject, Box::new(move |state| decide::create(state, new.clone(), audit.clone()))).await?;
+        self.change(subject, Box::new(move |state| admin::user::create(state, new.clone(), audit.clone()))).await?;
         Ok(user)
     }
 
@@ -152,7 +154,7 @@ impl UseCases {
         let audit = self.audit(caller, "", id);
         let decide: DecideAdmin = Box::new(move |state| {
             let about = |action: &str| AuditEntry { action: action.to_owned(), ..audit.clone() };
-            decide::change(state, &precondition, changes, about)
+            admin::user::change(state, &precondition, changes, about)
         });
         let changed = self.change(Subject::User(id), caller.within_expiry(decide)).await?.user().cloned();
         match changed {
@@ -182,7 +184,7 @@ impl UseCases {
         let (link, created) = self.new_link(Some(id));
         let audit = self.audit(caller, "user.link", id);
         let once = claim.map(|claim| Once { claim, answer: answer(&created) });
-        let decide: DecideAdmin = Box::new(move |state| decide::create_link(state, link.clone(), audit.clone()));
+        let decide: DecideAdmin = Box::new(move |state| admin::user::create_link(state, link.clone(), audit.clone()));
         match self.administer(Subject::User(id), once, caller.within_expiry(decide)).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(_) => Ok(Answered::New(created)),
@@ -199,7 +201,7 @@ impl UseCases {
         let (link, created) = self.new_link(None);
         let audit = self.audit(caller, "user.link", "the first administrator");
         let subject = Subject::Link(link.hash, String::new());
-        let decide: DecideAdmin = Box::new(move |state| decide::create_link(state, link.clone(), audit.clone()));
+        let decide: DecideAdmin = Box::new(move |state| admin::user::create_link(state, link.clone(), audit.clone()));
         self.change(subject, caller.within_expiry(decide)).await?;
         Ok(created)
     }
@@ -225,7 +227,7 @@ impl UseCases {
         let action = if is_first { "user.created" } else { "user.password" };
         let audit = self.audit(&caller, action, user.id);
         let (subject, stored) = (Subject::Link(link, user.name.clone()), user.clone());
-        self.change(subject, Box::new(move |state| decide::use_link(state, &stored, audit.clone()))).await?;
+        self.change(subject, Box::new(move |state| admin::user::use_link(state, &stored, audit.clone()))).await?;
         Ok(user)
     }
 
@@ -235,7 +237,8 @@ impl UseCases {
     /// The password has changed since it was checked, the user may not sign in, or the store failed.
     pub async fn set_password(&self, caller: &Caller, id: UserId, change: PasswordChange) -> Result<(), Error> {
         let audit = self.audit(caller, "user.password", id);
-        let decide: DecideAdmin = Box::new(move |state| decide::set_password(state, change.clone(), audit.clone()));
+        let decide: DecideAdmin =
+            Box::new(move |state| admin::user::set_password(state, change.clone(), audit.clone()));
         self.change(Subject::User(id), decide).await.map(drop)
     }
 
@@ -247,7 +250,7 @@ impl UseCases {
         let audit = self.audit(caller, "user.identity.connected", id);
         let subject = Subject::UserIdentity(id, identity.clone());
         let decide: DecideAdmin =
-            Box::new(move |state| decide::connect_identity(state, identity.clone(), audit.clone()));
+            Box::new(move |state| admin::user::connect_identity(state, identity.clone(), audit.clone()));
         self.change(subject, decide).await.map(drop)
     }
 
@@ -257,7 +260,7 @@ impl UseCases {
     /// The user may not sign in, is not connected, or has no password; or the store failed.
     pub async fn disconnect_identity(&self, caller: &Caller, id: UserId, keep: TokenHash) -> Result<(), Error> {
         let audit = self.audit(caller, "user.identity.disconnected", id);
-        let decide: DecideAdmin = Box::new(move |state| decide::disconnect_identity(state, keep, audit.clone()));
+        let decide: DecideAdmin = Box::new(move |state| admin::user::disconnect_identity(state, keep, audit.clone()));
         self.change(Subject::User(id), decide).await.map(drop)
     }
 
@@ -273,7 +276,7 @@ impl UseCases {
     ) -> Result<(), Error> {
         let user = session.user;
         let decide: DecideAdmin =
-            Box::new(move |state| decide::start_session(state, session.clone(), password.as_ref(), audit.clone()));
+            Box::new(move |state| admin::user::start_session(state, session.clone(), password.as_ref(), audit.clone()));
         self.change(Subject::User(user), decide).await.map(drop)
     }
 
@@ -288,8 +291,9 @@ impl UseCases {
         audit: AuditEntry,
     ) -> Result<(), Error> {
         let user = session.user;
-        let decide: DecideAdmin =
-            Box::new(move |state| decide::start_session_by_provider(state, session.clone(), &identity, audit.clone()));
+        let decide: DecideAdmin = Box::new(move |state| {
+            admin::user::start_session_by_provider(state, session.clone(), &identity, audit.clone())
+        });
         self.change(Subject::User(user), decide).await.map(drop)
     }
 
@@ -307,7 +311,7 @@ impl UseCases {
         let audit = self.audit(caller, "session.confirmed", id);
         let at = audit.at;
         let decide: DecideAdmin =
-            Box::new(move |state| decide::prove_session(state, session, &password, audit.clone()));
+            Box::new(move |state| admin::user::prove_session(state, session, &password, audit.clone()));
         self.change(Subject::User(id), decide).await.map(|_| at)
     }
 
@@ -325,7 +329,7 @@ impl UseCases {
     ) -> Result<(), Error> {
         let audit = self.audit(caller, "session.confirmed", id);
         let decide: DecideAdmin =
-            Box::new(move |state| decide::prove_session_by_provider(state, session, &identity, at, audit.clone()));
+            Box::new(move |state| admin::user::prove_session_by_provider(state, session, &identity, at, audit.clone()));
         self.change(Subject::User(id), decide).await.map(drop)
     }
 

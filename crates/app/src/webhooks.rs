@@ -5,13 +5,14 @@ mod deliver;
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::admin::{AdminError, AdminRefusal, Once, Precondition, Subject};
-use journeyman_core::feed::FeedEntry;
+use journeyman_core::admin;
+use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
 use journeyman_core::ids::{ProjectId, WebhookId};
-use journeyman_core::ports::{Administered, DeliveryFilter};
+use journeyman_core::job::feed::example_event;
+use journeyman_core::ports::{AdminError, Administered, DeliveryFilter};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::version::FIRST_VERSION;
-use journeyman_core::webhook::{AttemptResult, Delivery, Replay, Webhook, WebhookSecret, WebhookSettings, decide};
+use journeyman_core::webhook::{AttemptResult, Delivery, Replay, Webhook, WebhookSecret, WebhookSettings};
 
 use crate::{Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -89,8 +90,9 @@ impl UseCases {
         let audit = self.audit(caller, "webhook.created", created.webhook.id);
         let made = created.clone();
         let subject = Subject::Webhook(created.webhook.id, project.clone());
-        let decide =
-            Box::new(move |state: &_| decide::create(state, made.webhook.clone(), made.secret.clone(), audit.clone()));
+        let decide = Box::new(move |state: &_| {
+            admin::webhook::create(state, made.webhook.clone(), made.secret.clone(), audit.clone())
+        });
         match self.administer(subject, once, decide).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(_) => Ok(Answered::New(created)),
@@ -112,7 +114,8 @@ impl UseCases {
     ) -> Result<Webhook, Error> {
         self.may_change_webhooks(caller, project).await?;
         let audit = self.audit(caller, "webhook.changed", id);
-        let decide = Box::new(move |state: &_| decide::change(state, &precondition, &edit, enable, audit.clone()));
+        let decide =
+            Box::new(move |state: &_| admin::webhook::change(state, &precondition, &edit, enable, audit.clone()));
         self.administer(Subject::Webhook(id, project.clone()), None, decide).await?;
         self.webhook(caller, project, id).await
     }
@@ -152,7 +155,7 @@ impl UseCases {
             // The answer shows the webhook as it was read, so the change must be one of this version.
             let read = Precondition::Version(vec![webhook.version]);
             let decide =
-                Box::new(move |state: &_| decide::rotate(state, secret.clone(), overlap, &read, audit.clone()));
+                Box::new(move |state: &_| admin::webhook::rotate(state, secret.clone(), overlap, &read, audit.clone()));
             match self.administer(Subject::Webhook(id, project.clone()), once, decide).await {
                 Ok(Administered::Replayed(answer)) => return Ok(Answered::Replayed(answer)),
                 Ok(Administered::Done(_)) => return Ok(Answered::New(rotated)),
@@ -176,7 +179,7 @@ impl UseCases {
     ) -> Result<(), Error> {
         self.may_change_webhooks(caller, project).await?;
         let audit = self.audit(caller, "webhook.removed", id);
-        let decide = Box::new(move |state: &_| decide::remove(state, &precondition, audit.clone()));
+        let decide = Box::new(move |state: &_| admin::webhook::remove(state, &precondition, audit.clone()));
         self.administer(Subject::Webhook(id, project.clone()), None, decide).await?;
         Ok(())
     }
@@ -196,7 +199,7 @@ impl UseCases {
         let secrets = self.parts().store.webhook_secrets(id).await?;
         let secrets = secrets.ok_or(Error::Admin(AdminRefusal::NoWebhook))?;
         let now = self.parts().engine.now();
-        Ok(self.parts().webhooks.send(&webhook, &secrets, &FeedEntry::example(project, now), now).await)
+        Ok(self.parts().webhooks.send(&webhook, &secrets, &example_event(project, now), now).await)
     }
 
     /// Returns deliveries of a webhook, newest first.

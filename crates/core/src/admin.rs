@@ -1,30 +1,41 @@
 //! Administration: changes of projects, keys, pull requests of the built-in code host, users and their sign-in data.
 //!
 //! Every change is a pure decision over the rows that the store has locked ([`AdminState`]). The decisions are in
-//! [`crate::project::decide`], [`crate::key::decide`], [`crate::pull::decide`], [`crate::user::decide`],
-//! [`crate::code_host::decide`], [`crate::template::decide`] and [`crate::trust::decide`]; a store only loads and writes
+//! [`crate::admin::project`], [`crate::admin::key`], [`crate::admin::pull`], [`crate::admin::user`],
+//! [`crate::admin::code_host`], [`crate::admin::template`] and [`crate::admin::trust`]; a store only loads and writes
 //! rows ([`crate::ports::AdminStore`]). An audit entry is part of the change, so it is in the same transaction.
+
+pub mod code_host;
+pub mod job;
+pub mod key;
+pub mod passkey;
+pub mod project;
+pub mod pull;
+pub mod second_factor;
+pub mod slack;
+pub mod template;
+pub mod trust;
+pub mod user;
+pub mod webhook;
 
 use std::time::Duration;
 
-use crate::code_host::decide::HostSecretChanges;
-use crate::code_host::{CodeHost, CodeHostId, HostName};
+use crate::audit::AuditEntry;
+use crate::code_host::{CodeHost, CodeHostId, HostName, HostSecretChanges};
 use crate::idempotency::{Claim, KeyReused};
 use crate::ids::{JobId, KeyId, ProjectId, SlackWorkspaceId, TemplateId, TrustId, UserId, WebhookId};
 use crate::inbox::NewEvent;
 use crate::job::Job;
 use crate::key::ApiKey;
-use crate::ports::{AuditEntry, SessionsToEnd, StoreError};
 use crate::project::{Project, SecretChanges};
 use crate::pull::{Comment, LocalPull};
 use crate::slack::{SlackSecretChanges, SlackWorkspace};
 use crate::template::{MAX_TEMPLATES, Template};
 use crate::time::Timestamp;
 use crate::trust::{MAX_TRUSTS, Trust};
-use crate::user::{Identity, Session, SignInLink, TokenHash, User};
+use crate::user::{Identity, Session, SessionsToEnd, SignInLink, TokenHash, User};
 use crate::version::FIRST_VERSION;
-use crate::webhook::decide::SecretChange;
-use crate::webhook::{MAX_WEBHOOKS, Webhook};
+use crate::webhook::{MAX_WEBHOOKS, SecretChange, Webhook};
 
 /// The subject of a change. The store locks its rows, so that two changes of the same subject run one after the other.
 /// All changes of users share one lock, because some rules concern all users.
@@ -644,15 +655,4 @@ pub enum AdminRefusal {
     /// The idempotency key belongs to another request.
     #[error(transparent)]
     KeyReused(#[from] KeyReused),
-}
-
-/// An error of [`crate::ports::AdminStore::administer`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AdminError {
-    /// The change was refused; nothing was stored.
-    #[error(transparent)]
-    Refused(#[from] AdminRefusal),
-    /// The database failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }

@@ -8,6 +8,7 @@
 //!    ([`CheckStop`]). The next push is watched again.
 
 mod assess;
+mod check;
 mod record;
 mod signature;
 mod text;
@@ -17,7 +18,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, ProjectId, Sha};
-use crate::ports::Check;
 use crate::time::{Timestamp, micros};
 
 pub use assess::{Assessment, assess, compared, counted, late_look, next_look};
@@ -25,6 +25,8 @@ pub use record::{Attempt, refusal};
 pub(crate) use record::{attempt_began, is_in_day, person_wrote, settled};
 pub use signature::signature;
 pub use text::{FailedCheck, OtherChecks, prompt, receipt, report, report_marker};
+
+pub use self::check::{Check, CheckState, CommitStatus, OWN_STATUS, StatusState};
 
 /// The time for which a claimed watch is hidden from other processes: the delay after the death of a process.
 pub const WATCH_LEASE: Duration = Duration::from_secs(120);

@@ -5,24 +5,30 @@
 //! request; this project says pull request for both.
 
 mod address;
+mod check;
 pub mod ci_files;
-pub mod decide;
 pub mod draft;
 pub mod expiry;
 pub mod manifest;
 mod no_reply;
+mod pull_ref;
+mod repository;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::project::SecretValue;
+use crate::secret::SecretValue;
 use crate::time::Timestamp;
 use crate::version::FIRST_VERSION;
 
 pub use address::{HostName, RepositoryPath};
+
+pub use self::check::{InvalidCodeHost, check, normalize_url};
+pub use self::pull_ref::{PullRef, PullRepository, PullState};
+pub use self::repository::HostRepository;
 
 /// The ID of a code host, which is part of the URL for its webhooks: `[a-z0-9][a-z0-9.-]{0,62}`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -303,6 +309,9 @@ impl CodeHost {
         }
     }
 }
+
+/// Changes of the secrets of a code host: a new value, or `None` to remove it.
+pub type HostSecretChanges = BTreeMap<HostSecret, Option<SecretValue>>;
 
 #[cfg(test)]
 mod tests {

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::checks::{CheckReport, Reaction};
+use crate::code_host::{PullRef, PullState};
 use crate::idempotency::Claim as IdempotencyClaim;
 use crate::ids::{JobId, KeyId, MessageId, ProjectId, RunId, WorkerId};
 use crate::job::change::{create, step, steps};
-use crate::job::command::{Claim, Command, PullRef, Report};
+use crate::job::command::{Claim, Command, Report};
 use crate::job::event::TranscriptEntry;
 use crate::job::label::{Attribute, Labels, Metadata};
-use crate::job::{DEFAULT_BRANCH, Job, JobOptions, Lease, Source, Token, title_of};
+use crate::job::pull_updates::OutdatedPull;
+use crate::job::{DEFAULT_BRANCH, Job, JobOptions, Lease, Source, Token};
 use crate::message::{DeliveryMode, Message, MessageSource, MessageText, NewMessage, Origin};
 use crate::model::Effort;
 use crate::ports::{
@@ -19,8 +21,8 @@ use crate::ports::{
 };
 use crate::project::Project;
 use crate::project::hold::Hold;
-use crate::pull::{PullState, PullSummary};
-use crate::pull_updates::OutdatedPull;
+use crate::prompt::title_of;
+use crate::pull::PullSummary;
 use crate::rate::RateKind;
 use crate::time::{Clock, IdGen, Timestamp};
 use crate::trace::TraceParent;
@@ -37,7 +39,7 @@ pub struct Engine {
 /// A prompt and its properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// The text, checked by [`crate::message::check_prompt`].
+    /// The text, checked by [`crate::prompt::check_prompt`].
     pub text: String,
     /// The origin of the prompt.
     pub origin: Origin,

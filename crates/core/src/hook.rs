@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::code_host::PullState;
 use crate::ids::Sha;
-use crate::message::MAX_PROMPT_CHARS;
-use crate::ports::{CommentKind, HostUser};
 use crate::position::{Position, Thread};
-use crate::pull::PullState;
+use crate::prompt::MAX_PROMPT_CHARS;
 
 /// An event of a code host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -274,11 +273,36 @@ pub struct HostIssue {
     pub assignees: Vec<HostUser>,
 }
 
+/// A user of a code host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct HostUser {
+    /// The ID, which stays the same when the user is renamed.
+    pub id: String,
+    /// The name to mention, without `@`.
+    pub name: String,
+    /// `true` if the host says that the user is a bot or an app.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_bot: bool,
+}
+
+/// The kind of a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommentKind {
+    /// A comment in the conversation of a pull request.
+    Pull,
+    /// A comment in the conversation of an issue.
+    Issue,
+    /// A comment on a line of a diff.
+    Line,
+    /// The text of a submitted review.
+    Review,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::position::LineRange;
-    use crate::pull::DiffSide;
+    use crate::position::{DiffSide, LineRange};
 
     fn stored(fields: serde_json::Value) -> serde_json::Value {
         let mut comment = serde_json::json!({

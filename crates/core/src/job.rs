@@ -12,15 +12,17 @@ pub mod apply;
 pub mod change;
 pub mod command;
 pub mod decide;
-pub mod delete;
 pub mod effect;
 pub mod event;
+pub mod feed;
 pub mod label;
 mod pull;
+pub mod pull_updates;
 mod state;
 pub mod summary;
 pub mod turn;
 
+use crate::pull::Pull;
 use serde::{Deserialize, Serialize};
 
 use crate::branch::branch_name;
@@ -28,15 +30,15 @@ use crate::checks::{self, JobChecks};
 use crate::diff_stat::DiffStat;
 use crate::epoch::{Gap, Numbering, after_gaps};
 use crate::ids::{JobId, MessageId, ProjectId, WorkerId};
+use crate::job::pull_updates::JobUpdates;
 use crate::job::turn::TurnBegun;
 use crate::model::Effort;
 use crate::pull::existing::ExistingPull;
 use crate::pull::reviewed::ReviewedPull;
-use crate::pull_updates::JobUpdates;
 use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use crate::time::{Timestamp, micros};
 
-pub use pull::{Branch, Pull, PullRepository};
+pub use pull::Branch;
 pub use state::{Answered, Ended, InFlightMessage, JobState, Lease, Progress, Token, Unpublished, Waiting, Work};
 
 /// The reference of a job that starts from the repository's default branch, until the name of that branch is known.
@@ -459,16 +461,4 @@ impl Job {
             && self.branch.as_ref().is_some_and(|branch| *branch == turn.branch(Some(branch)))
             && self.unpublished.is_empty()
     }
-}
-
-/// Returns a title for a prompt: its first line that is not blank, at most 120 characters.
-#[must_use]
-pub fn title_of(prompt: &str) -> String {
-    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("Job");
-    let mut title: String = line.chars().take(120).collect();
-    if line.chars().nth(120).is_some() {
-        title.pop();
-        title.push('…');
-    }
-    title
 }

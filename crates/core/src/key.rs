@@ -4,7 +4,6 @@
 //! asking the store. The store holds only a SHA-256 of the whole text: the random part has 190 bits, so a slow hash
 //! would not add protection and would make each request expensive.
 
-pub mod decide;
 mod limits;
 
 use std::net::IpAddr;

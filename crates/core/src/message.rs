@@ -1,17 +1,17 @@
 //! A message: one input to a job. The prompt that creates a job is its first message.
 
+use crate::markdown::cut;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::code_host::PullRepository;
+use crate::conversation::{InThread, Permission};
 use crate::diff_stat::MessageDiff;
+use crate::hook::CommentKind;
 use crate::ids::{JobId, KeyId, MessageId, RunId, Sha};
-use crate::job::PullRepository;
-use crate::ports::{CommentKind, InThread, Permission};
 use crate::position::Thread;
 use crate::time::Timestamp;
 use crate::trace::TraceParent;
-
-/// The maximum length of a prompt, in characters.
-pub const MAX_PROMPT_CHARS: usize = 100_000;
 
 /// The maximum length of a stored answer, in characters; longer answers are cut off.
 pub const MAX_ANSWER_CHARS: usize = 100_000;
@@ -295,52 +295,31 @@ pub struct MessageText {
     pub source: Option<Box<MessageSource>>,
 }
 
-/// An error in a prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidPrompt {
-    /// The prompt is empty.
-    #[error("prompt must have at least 1 character")]
-    Empty,
-    /// The prompt has more than [`MAX_PROMPT_CHARS`] characters.
-    #[error("prompt has {0} characters; the maximum is {MAX_PROMPT_CHARS}")]
-    TooLong(usize),
-    /// The prompt has a NUL character, which PostgreSQL cannot store in text and which has no use in a prompt.
-    #[error("prompt must not contain the NUL character")]
-    Nul,
+/// The maximum length of the text of a step of a plan, in characters.
+pub const STEP_CHARS: usize = 120;
+
+/// The progress of an agent's plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PlanProgress {
+    /// The number of completed steps.
+    pub done: u64,
+    /// The number of steps.
+    pub total: u64,
+    /// The text of the step that the agent works on: the first one in progress, otherwise the first one that is not
+    /// completed. At most [`STEP_CHARS`] characters.
+    pub current: Option<String>,
 }
 
-/// Checks the length of a prompt, and that it has no NUL character.
-///
-/// # Errors
-/// Returns an error if the prompt is not valid.
-pub fn check_prompt(prompt: &str) -> Result<(), InvalidPrompt> {
-    if prompt.is_empty() {
-        return Err(InvalidPrompt::Empty);
-    }
-    if prompt.contains('\0') {
-        return Err(InvalidPrompt::Nul);
-    }
-    // A prompt has at most as many characters as bytes, so most prompts need not be counted.
-    if prompt.len() > MAX_PROMPT_CHARS {
-        let chars = prompt.chars().count();
-        if chars > MAX_PROMPT_CHARS {
-            return Err(InvalidPrompt::TooLong(chars));
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prompt_is_measured_in_characters() {
-        assert_eq!(check_prompt("x"), Ok(()));
-        assert_eq!(check_prompt(" "), Ok(()));
-        assert_eq!(check_prompt(""), Err(InvalidPrompt::Empty));
-        assert_eq!(check_prompt("a\0b"), Err(InvalidPrompt::Nul));
-        assert_eq!(check_prompt(&"ä".repeat(MAX_PROMPT_CHARS)), Ok(()));
-        assert_eq!(check_prompt(&"ä".repeat(MAX_PROMPT_CHARS + 1)), Err(InvalidPrompt::TooLong(MAX_PROMPT_CHARS + 1)));
+impl PlanProgress {
+    /// Reads the data of the log entry of a plan; `None` if the plan has no steps.
+    #[must_use]
+    pub fn of(data: &Value) -> Option<Self> {
+        let steps = data["entries"].as_array().filter(|steps| !steps.is_empty())?;
+        let done = steps.iter().filter(|step| step["status"] == "completed").count();
+        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let with = |status: &str| steps.iter().find(|step| step["status"] == status);
+        let current = with("in_progress").or_else(|| steps.iter().find(|step| step["status"] != "completed"));
+        let text = current.and_then(|step| step["content"].as_str()).map(|text| cut(text.trim(), STEP_CHARS));
+        Some(Self { done: number(done), total: number(steps.len()), current: text.filter(|text| !text.is_empty()) })
     }
 }

@@ -10,13 +10,12 @@ pub mod schedule;
 
 use std::time::Duration;
 
-use crate::code_host::HostName;
+use crate::code_host::{HostName, PullState};
 use crate::hook::{CommentAction, HookContent, HookEvent};
 use crate::ids::{ProjectId, Sha};
 use crate::inbox::InboxEvent;
 use crate::inbox::route::addressed;
 use crate::inbox::version::{compare, has_same_text, is_newer};
-use crate::pull::PullState;
 use crate::time::Timestamp;
 
 /// The name of polled events in the inbox.
@@ -185,9 +184,8 @@ pub fn is_known(polled: &HookEvent, known: &[InboxEvent]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hook::{EventRepository, HostComment, HostIssue, IssueAction};
+    use crate::hook::{CommentKind, EventRepository, HostComment, HostIssue, HostUser, IssueAction};
     use crate::inbox::{Content, InboxState};
-    use crate::ports::{CommentKind, HostUser};
 
     fn user() -> HostUser {
         HostUser { id: "5".to_owned(), name: "ada".to_owned(), is_bot: false }

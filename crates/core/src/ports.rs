@@ -31,10 +31,8 @@ pub use connection::{ClientConnection, ConnectionMeter, ConnectionTotals};
 pub use duties::{CredentialTotals, DutyMeter, DutyTotals, PollTotals};
 pub use effects::{EffectError, EffectHandler};
 pub use forge::{
-    Changes, Check, CheckState, Checks, CommentFile, CommentKind, CommentPlace, CommentRef, CommitStatus, Conversation,
-    CreatedPull, Credential, DiffLine, Discussion, Forge, ForgeError, Forges, HostRepository, HostThread, HostUser,
-    ImportFailed, InThread, LineComment, NewReply, NewReview, OWN_STATUS, Permission, Reach, ReachedServers, Reaction,
-    Remote, Replied, ReviewComment, Said, StatusState, Subject, ThreadComment,
+    Changes, Checks, CommentFile, CreatedPull, Credential, Discussion, Forge, ForgeError, Forges, ImportFailed, Reach,
+    ReachedServers, Remote,
 };
 pub use gateway::{
     EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelFailure, ModelLog, ModelMeter, ModelProxy,
@@ -47,23 +45,20 @@ pub use identity::{
     TokenVerifier,
 };
 pub use lfs::{HostedObjects, ImportedObjects, LfsError, LfsFailure, LfsObjects, LfsServer, LfsUpload};
-pub use sandbox::{
-    Containing, Containment, Exhausted, Exit, FreeSpace, Guarantee, Image, Layout, Process, Resources, Sandbox,
-    SandboxError, Spawn, Spawned,
-};
+pub use sandbox::{Containing, Exhausted, Exit, Image, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
 pub use seal::{Seal, SealFailed};
 pub use slack::{
     SignedRequest, Slack, SlackDelivery, SlackEnvelope, SlackError, SlackIdentity, SlackMessage, SlackSocket,
 };
 pub use store::{
-    AVOIDANCE, Accepted, AdminStore, Administered, Answer, AuditEntry, AuditFilter, AuditLine, CheckStore, ClaimFn,
-    ClaimQuery, CodeHostStore, ComparisonStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter,
-    DutyStore, FeedStore, GONE, Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras,
-    JobFilter, JobOverview, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore,
-    PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectJobs, ProjectStore, PullCounts, PullCursor, PullFilter,
-    PullIndex, PullStore, RECENT_EVENTS, RateCharge, Resealed, Reservation, ReserveError, Retention, SealedCensus,
-    SealedCounts, SealedKind, SealedPage, SealedRow, SealedStore, SessionsToEnd, SlackEventFilter, SlackStore,
-    SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery, TemplateStore, TrustStore, UNREADABLE_ROWS,
-    UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    AVOIDANCE, Accepted, AdminError, AdminStore, Administered, Answer, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
+    ComparisonStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, GONE,
+    Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview, JobStore,
+    JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore,
+    PoolState, ProjectJobs, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS,
+    RateCharge, Resealed, Reservation, ReserveError, Retention, SealedCensus, SealedCounts, SealedKind, SealedPage,
+    SealedRow, SealedStore, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept,
+    TaskQuery, TemplateStore, TrustStore, UNREADABLE_ROWS, UpdateError, UsageStore, UserStore, WebhookStore,
+    WorkerStore,
 };
 pub use webhooks::WebhookSender;

@@ -4,7 +4,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Sha;
-use crate::pull::DiffSide;
 
 /// The position of a comment in the changes of a pull request.
 ///
@@ -195,6 +194,40 @@ impl Thread {
     #[must_use]
     pub fn may_have_earlier(&self, comment: &str) -> bool {
         self.parent.is_some() || self.id.as_deref() != Some(comment)
+    }
+}
+
+/// A side of a diff.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DiffSide {
+    /// The file before the change.
+    Old,
+    /// The file after the change.
+    #[default]
+    New,
+}
+
+impl DiffSide {
+    /// Returns whether this is the file after the change.
+    #[must_use]
+    pub const fn is_new(&self) -> bool {
+        matches!(self, Self::New)
+    }
+
+    /// Returns the name in the store.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Old => "old",
+            Self::New => "new",
+        }
+    }
+
+    /// Finds a side by its [`DiffSide::name`].
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Old, Self::New].into_iter().find(|side| side.name() == name)
     }
 }
 

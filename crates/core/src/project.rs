@@ -2,20 +2,19 @@
 
 mod check;
 mod checkout;
-pub mod decide;
 pub mod hold;
 mod host;
 mod host_settings;
+mod resources;
 
+use crate::secret::SecretValue;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ProjectId;
 use crate::model::Effort;
 use crate::model::budget::Budgets;
-use crate::ports::Resources;
 use crate::time::Timestamp;
 use crate::version::FIRST_VERSION;
 
@@ -28,6 +27,8 @@ pub use host_settings::{
     CommitSettings, DEFAULT_CHECK_ATTEMPTS, DEFAULT_CHECK_SETTLE_SECONDS, DEFAULT_SETTLE_SECONDS, KeepUpToDate,
     LONGEST_SETTLE_SECONDS, PullRequestSettings, Resolve, ReviewRequests, Reviews, WEBHOOK_SECRET,
 };
+
+pub use self::resources::Resources;
 
 /// The agent of projects that do not name one.
 pub const DEFAULT_AGENT: &str = "journeyman";
@@ -338,16 +339,6 @@ pub enum PermissionPolicy {
     Allow,
     /// Each request is refused.
     Refuse,
-}
-
-/// The value of a secret. `Debug` does not show it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SecretValue(pub String);
-
-impl fmt::Debug for SecretValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SecretValue(…)")
-    }
 }
 
 /// Changes to a project's secrets, by name; `None` removes a secret.

@@ -4,46 +4,22 @@ pub mod base_comparison;
 pub mod body;
 pub mod comment;
 pub mod compared;
-pub mod decide;
 pub mod diff_names;
-mod ensure;
 pub mod existing;
+mod of_job;
 pub mod reviewed;
 
+use crate::code_host::PullState;
+use crate::position::DiffSide;
 use serde::{Deserialize, Serialize};
 
 use crate::branch::check_ref_name;
+use crate::code_host::PullRepository;
 use crate::ids::{JobId, MessageId, ProjectId, Sha};
-use crate::job::PullRepository;
 use crate::position::{LineRange, Position};
 use crate::time::Timestamp;
 
-pub use ensure::{Ensure, Ensured};
-
-/// The state of a pull request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PullState {
-    /// The pull request is open.
-    #[default]
-    Open,
-    /// The pull request was merged.
-    Merged,
-    /// The pull request was closed without a merge.
-    Closed,
-}
-
-impl PullState {
-    /// Returns the name on pages and in the store.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Merged => "merged",
-            Self::Closed => "closed",
-        }
-    }
-}
+pub use self::of_job::Pull;
 
 /// The way in which the commits of a pull request get into the base branch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -187,40 +163,6 @@ pub struct PullEnding {
     pub between: Option<(Sha, Sha)>,
     /// The merge commit, if there is one.
     pub commit: Option<Sha>,
-}
-
-/// A side of a diff.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DiffSide {
-    /// The file before the change.
-    Old,
-    /// The file after the change.
-    #[default]
-    New,
-}
-
-impl DiffSide {
-    /// Returns whether this is the file after the change.
-    #[must_use]
-    pub const fn is_new(&self) -> bool {
-        matches!(self, Self::New)
-    }
-
-    /// Returns the name in the store.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Old => "old",
-            Self::New => "new",
-        }
-    }
-
-    /// Finds a side by its [`DiffSide::name`].
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        [Self::Old, Self::New].into_iter().find(|side| side.name() == name)
-    }
 }
 
 /// The line of a diff that a comment is about.

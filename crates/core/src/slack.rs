@@ -5,7 +5,6 @@
 //! are its next messages. Everything that the service writes to Slack is a stored post ([`SlackPost`]), which is carried
 //! out until Slack has accepted it.
 
-pub mod decide;
 pub mod manifest;
 mod post;
 pub mod route;
@@ -19,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, MessageId, ProjectId, SlackWorkspaceId, UserId};
 use crate::inbox::InboxState;
-use crate::project::SecretValue;
+use crate::secret::SecretValue;
 use crate::time::Timestamp;
 use crate::user::TokenHash;
 

@@ -3,15 +3,13 @@
 //! The client that creates a job copies the values of a template into its request. A job does not refer to a template, so
 //! a change of the template does not affect jobs.
 
-pub mod decide;
-
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ProjectId, TemplateId};
 use crate::job::label::{InvalidLabel, Labels};
-use crate::message::{InvalidPrompt, check_prompt};
+use crate::prompt::{InvalidPrompt, check_prompt};
 use crate::time::Timestamp;
 
 /// The maximum number of templates of a project.

@@ -5,7 +5,6 @@
 //! of a stored key.
 
 mod claims;
-pub mod decide;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,7 +3,6 @@
 //! Each session and each sign-in link has a token of 256 random bits. The store holds only a SHA-256 of the token: as
 //! with keys, a slow hash would not add protection. Passwords get a slow hash, outside of this crate.
 
-pub mod decide;
 pub mod passkey;
 pub mod second_factor;
 
@@ -250,6 +249,17 @@ pub struct SignInLink {
     pub user: Option<UserId>,
     /// The time from which the link is refused.
     pub expires_at: Timestamp,
+}
+
+/// A selection of sessions to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionsToEnd {
+    /// The session with this hash.
+    One(TokenHash),
+    /// All sessions of a user.
+    AllOf(UserId),
+    /// All sessions of a user except the one with this hash.
+    OthersOf(UserId, TokenHash),
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! up. The deliveries about one job are attempted in the order of the feed: a later one waits until the earlier one has
 //! ended. Every delivery is attempted at least once; the ID of its message is the same in all attempts.
 
-pub mod decide;
 mod delivery;
 mod secret;
 
@@ -173,6 +172,17 @@ fn is_endpoint(text: &str) -> bool {
         && url.password().is_none()
         && url.fragment().is_none()
         && !text.chars().any(|character| character.is_control() || character.is_whitespace())
+}
+
+/// The change of the secrets of a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretChange {
+    /// The secrets stay.
+    Keep,
+    /// The secret of a new webhook.
+    New(WebhookSecret),
+    /// A new secret. The current one becomes the old one.
+    Rotate(WebhookSecret),
 }
 
 #[cfg(test)]

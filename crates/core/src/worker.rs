@@ -9,7 +9,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::WorkerId;
-use crate::ports::{Containment, FreeSpace};
 use crate::time::{Timestamp, micros};
 
 /// The interval between two reports of a worker.
@@ -118,12 +117,64 @@ impl From<&Containment> for SandboxState {
     }
 }
 
+/// The guarantees of the sandbox of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Containment {
+    /// The name of the back end.
+    pub sandbox: &'static str,
+    /// All guarantees.
+    pub guarantees: Vec<Guarantee>,
+    /// The names of the guarantees that the configuration does not require.
+    pub given_up: Vec<String>,
+}
+
+impl Containment {
+    /// Returns the required guarantees that do not hold.
+    pub fn missing(&self) -> impl Iterator<Item = &Guarantee> {
+        self.guarantees.iter().filter(|one| !one.holds && !self.given_up.iter().any(|name| name == one.name))
+    }
+
+    /// Returns whether agents may be run, that is, whether all required guarantees hold.
+    #[must_use]
+    pub fn is_enough(&self) -> bool {
+        self.missing().next().is_none()
+    }
+}
+
+/// A guarantee of a sandbox, and whether it holds on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guarantee {
+    /// The name, such as `network`.
+    pub name: &'static str,
+    /// `true` if a test has shown that the guarantee holds.
+    pub holds: bool,
+    /// A note on how the sandbox provides the guarantee, or the remedy if it does not.
+    pub note: String,
+}
+
+/// The free space on a disk, and the reserve to keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreeSpace {
+    /// Free bytes.
+    pub free_bytes: u64,
+    /// The reserve in bytes. With less free space, no run begins, and active runs are stopped.
+    pub reserve_bytes: u64,
+}
+
+impl FreeSpace {
+    /// Returns whether runs may begin.
+    #[must_use]
+    pub const fn is_enough(self) -> bool {
+        self.free_bytes >= self.reserve_bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::ports::Guarantee;
+    use crate::worker::Guarantee;
 
     #[test]
     fn a_worker_is_silent_after_some_missed_reports() {

@@ -1,9 +1,9 @@
 //! Codes of second factors: the encrypted secret of an app, and its QR code.
 
+use journeyman_core::admin::second_factor::Attempt;
 use journeyman_core::ids::UserId;
 use journeyman_core::user::User;
 use journeyman_core::user::second_factor::TotpSecret;
-use journeyman_core::user::second_factor::decide::Attempt;
 use qrcode::{Color, EcLevel, QrCode};
 
 use crate::failure::Failure;

@@ -9,12 +9,12 @@ use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::Error;
+use journeyman_core::admin::passkey::Presented;
+use journeyman_core::admin::second_factor::Attempt;
 use journeyman_core::ports::{ClientConnection, StoreError};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::passkey::PasskeyRefusal;
-use journeyman_core::user::passkey::decide::Presented;
 use journeyman_core::user::second_factor::CodeRefusal;
-use journeyman_core::user::second_factor::decide::Attempt;
 use journeyman_core::user::{
     Identity, PasswordHash, SESSION_LIFETIME, SESSION_NOTED, Session, TokenHash, User, new_token,
 };

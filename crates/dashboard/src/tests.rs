@@ -38,11 +38,12 @@ use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use journeyman_app::{Limiter, Limits, Parts, UseCases};
 use journeyman_core::agent::{AgentSpec, Agents};
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::{JobId, Sha, UserId};
 use journeyman_core::job::Job;
 use journeyman_core::ports::{
-    AuditEntry, DiffError, Diffs, GitBody, HostAdmin, KeyStore, Passwords, PasswordsFailed, PullPages, PullStore,
+    DiffError, Diffs, GitBody, HostAdmin, KeyStore, Passwords, PasswordsFailed, PullPages, PullStore,
 };
 use journeyman_core::project::{KeepUpToDate, Project};
 use journeyman_core::pull::NewPull;

@@ -1,6 +1,6 @@
 //! The owners of credentials, for the test of a code host.
 
-use journeyman_core::ports::HostUser;
+use journeyman_core::hook::HostUser;
 
 /// The owner of a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]

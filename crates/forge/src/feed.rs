@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
-use journeyman_core::hook::{EventRepository, HookContent, HookEvent, HostIssue, IssueAction};
+use journeyman_core::code_host::{HostRepository, PullState};
+use journeyman_core::hook::{EventRepository, HookContent, HookEvent, HostIssue, HostUser, IssueAction};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{Cost, Cursor, PollQuery, Polled, WatchedPull};
-use journeyman_core::ports::{ForgeError, HostRepository, HostUser};
-use journeyman_core::pull::PullState;
+use journeyman_core::ports::ForgeError;
 use journeyman_core::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -13,19 +13,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{Method, StatusCode};
-use journeyman_core::code_host::{HostKind, RepositoryPath};
-use journeyman_core::hook::{HostComment, HostIssue, HostReview};
+use journeyman_core::checks::{Check, CommitStatus};
+use journeyman_core::code_host::{HostKind, HostRepository, PullState, RepositoryPath};
+use journeyman_core::conversation::{
+    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, NewReview, Permission, Reaction,
+    ThreadComment,
+};
+use journeyman_core::hook::{CommentKind, HostComment, HostIssue, HostReview, HostUser};
 use journeyman_core::ids::Sha;
 use journeyman_core::inbox::files::HostPages;
 use journeyman_core::poll::{PollQuery, Polled};
-use journeyman_core::ports::{
-    Check, CommentFile, CommentKind, CommentPlace, CommentRef, CommitStatus, Conversation, CreatedPull, Credential,
-    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReview, Permission, Reaction,
-    ThreadComment,
-};
+use journeyman_core::ports::{CommentFile, CreatedPull, Credential, ForgeError};
 use journeyman_core::position::Thread;
-use journeyman_core::project::SecretValue;
-use journeyman_core::pull::{HostPull, NewPull, PullChange, PullState};
+use journeyman_core::pull::{HostPull, NewPull, PullChange};
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

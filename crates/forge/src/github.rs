@@ -13,18 +13,19 @@ mod wire;
 
 use async_trait::async_trait;
 use http::{Method, StatusCode};
-use journeyman_core::code_host::RepositoryPath;
+use journeyman_core::checks::{Check, CommitStatus};
 use journeyman_core::code_host::expiry::Expiry;
-use journeyman_core::hook::{HostIssue, HostReview};
+use journeyman_core::code_host::{HostRepository, RepositoryPath};
+use journeyman_core::conversation::{
+    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, NewReview, Permission, Reaction,
+};
+use journeyman_core::hook::{CommentKind, HostIssue, HostReview, HostUser};
 use journeyman_core::ids::Sha;
 use journeyman_core::inbox::files::HostPages;
 use journeyman_core::poll::{PollQuery, Polled};
-use journeyman_core::ports::{
-    Check, CommentFile, CommentKind, CommentPlace, CommentRef, CommitStatus, Conversation, CreatedPull, Credential,
-    ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReview, Permission, Reaction,
-};
-use journeyman_core::project::SecretValue;
+use journeyman_core::ports::{CommentFile, CreatedPull, Credential, ForgeError};
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 

@@ -8,7 +8,8 @@ use journeyman_core::code_host::{CodeHost, CodeHostId, HostKind};
 use journeyman_core::hook::{HookContent, HookEvent};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{HookRefusal, Hooks, RawHook, StoreError, VerifiedHook};
-use journeyman_core::project::{SecretValue, WEBHOOK_SECRET};
+use journeyman_core::project::WEBHOOK_SECRET;
+use journeyman_core::secret::SecretValue;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 

@@ -9,18 +9,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use journeyman_core::checks::{Check, CommitStatus, OWN_STATUS, StatusState};
 use journeyman_core::code_host::expiry::Expiry;
-use journeyman_core::code_host::{CodeHost, HostKind, HostName, RepositoryPath};
-use journeyman_core::hook::{HostComment, HostIssue, HostReview};
+use journeyman_core::code_host::{CodeHost, HostKind, HostName, HostRepository, PullRepository, RepositoryPath};
+use journeyman_core::conversation::{
+    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, NewReview, Permission, Reaction,
+    ReviewComment,
+};
+use journeyman_core::hook::{HostComment, HostIssue, HostReview, HostUser};
 use journeyman_core::ids::Sha;
 use journeyman_core::inbox::files::HostPages;
-use journeyman_core::job::PullRepository;
 use journeyman_core::message::SourceAuthor;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
-    Changes, Check, Checks, CommentFile, CommentPlace, CommentRef, CommitStatus, Conversation, CreatedPull, Credential,
-    Discussion, Forge, ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReview, OWN_STATUS,
-    Permission, Reach, Reaction, Remote, ReviewComment, StatusState,
+    Changes, Checks, CommentFile, CreatedPull, Credential, Discussion, Forge, ForgeError, Reach, Remote,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use journeyman_core::time::Timestamp;

@@ -17,7 +17,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use journeyman_core::code_host::HostKind;
 use journeyman_core::poll::Quota;
 use journeyman_core::ports::ForgeError;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Clock;
 use journeyman_net::{Client, Limits};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use journeyman_core::code_host::HostRepository;
 use journeyman_core::ids::ProjectId;
-use journeyman_core::ports::{ForgeError, HostRepository, ProjectStore};
+use journeyman_core::ports::{ForgeError, ProjectStore};
 use journeyman_core::project::{Project, RepositoryIdentity};
 
 /// The identity of the repository of a project.

@@ -1,7 +1,8 @@
 //! Values that hosts write in different forms.
 
+use journeyman_core::hook::HostUser;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{ForgeError, HostUser};
+use journeyman_core::ports::ForgeError;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 

@@ -18,13 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, HostRepository, PullRepository};
 use journeyman_core::ids::{ProjectId, Sha};
-use journeyman_core::job::PullRepository;
 use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{
-    Checks, ComparisonStore, CreatedPull, Discussion, Forge, ForgeError, HostRepository, HostedObjects, ProjectStore,
-    PullPagesError, PullStore, Reach, Remote, StoreError, UserStore,
+    Checks, ComparisonStore, CreatedPull, Discussion, Forge, ForgeError, HostedObjects, ProjectStore, PullPagesError,
+    PullStore, Reach, Remote, StoreError, UserStore,
 };
 use journeyman_core::pull::{HostPull, LocalPull, NewPull, PullChange, PullText};
 use journeyman_core::time::Clock;

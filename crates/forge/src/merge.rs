@@ -1,6 +1,7 @@
 //! What a host tells about the merge of a pull request, in words.
 
-use journeyman_core::ports::{Check, CheckState, ForgeError};
+use journeyman_core::checks::{Check, CheckState};
+use journeyman_core::ports::ForgeError;
 
 /// The maximum number of names that a note lists.
 const NAMES: usize = 10;

@@ -1,13 +1,11 @@
 //! A git remote without pull requests, to which branches are only pushed.
 
 use async_trait::async_trait;
-use journeyman_core::code_host::{CodeHost, HostName};
-use journeyman_core::ports::{
-    Checks, CreatedPull, Credential, Discussion, Forge, ForgeError, HostRepository, Reach, Remote,
-};
-use journeyman_core::project::SecretValue;
+use journeyman_core::code_host::{CodeHost, HostName, HostRepository};
+use journeyman_core::ports::{Checks, CreatedPull, Credential, Discussion, Forge, ForgeError, Reach, Remote};
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_core::secret::SecretValue;
 
 /// The default user name for a token; code hosts accept any.
 const USERNAME: &str = "x-access-token";

@@ -11,17 +11,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::admin::Subject;
+use journeyman_core::admin::pull::{PullPage, review};
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::code_host::PullState;
+use journeyman_core::conversation::{CommentPlace, CommentRef, Permission, Reaction};
+use journeyman_core::hook::{CommentKind, HostUser};
 use journeyman_core::ids::{Sha, UserId};
+use journeyman_core::open_pull::{Ensure, Ensured};
 use journeyman_core::ports::{
-    AdminStore as _, AuditEntry, CommentKind, CommentPlace, CommentRef, ComparisonStore as _, CreatedPull, Forge,
-    ForgeError, Forges, HostUser, Permission, PullMerge, PullPages, PullPagesError, PullStore as _, Reaction,
+    AdminStore as _, ComparisonStore as _, CreatedPull, Forge, ForgeError, Forges, PullMerge, PullPages,
+    PullPagesError, PullStore as _,
 };
+use journeyman_core::position::DiffSide;
 use journeyman_core::project::Project;
 use journeyman_core::pull::base_comparison::Conflicts;
-use journeyman_core::pull::decide::{PullPage, review};
-use journeyman_core::pull::{
-    DiffSide, Ensure, Ensured, HostPull, LinePlace, MergeMethod, NewComment, NewMerge, NewPull, PullEnding, PullState,
-};
+use journeyman_core::pull::{HostPull, LinePlace, MergeMethod, NewComment, NewMerge, NewPull, PullEnding};
 use journeyman_core::run::ReasonCode;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Role, User};

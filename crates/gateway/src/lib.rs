@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ports::{EgressLog, Gate, Gateway, ModelMeter, ModelProxy, ModelRoute, ModelTotals};
-use journeyman_core::project::SecretValue;
 use journeyman_core::run::Reason;
+use journeyman_core::secret::SecretValue;
 use journeyman_net::{Policy, Resolver};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;

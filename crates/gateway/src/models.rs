@@ -30,12 +30,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::model::ProviderInfo;
 use journeyman_core::model::price::{ModelPrices, Price};
-use journeyman_core::model::{TEST, matches, split};
+use journeyman_core::model::{ProviderInfo, TEST, matches, split};
 use journeyman_core::ports::{ModelProxy, ModelRoute, ModelTotals, SpendingStore};
-use journeyman_core::project::SecretValue;
 use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Clock;
 use journeyman_net::Client;
 use tokio::sync::{Notify, Semaphore};

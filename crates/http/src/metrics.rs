@@ -14,11 +14,10 @@ use axum::http::Method;
 use journeyman_app::Limiter;
 use journeyman_core::hosted_storage::HostedStorage;
 use journeyman_core::outbox::Backlog;
-use journeyman_core::ports::{
-    ConnectionMeter, DeliveryBacklog, DutyMeter, FreeSpace, JobCounts, ModelMeter, PoolState,
-};
+use journeyman_core::ports::{ConnectionMeter, DeliveryBacklog, DutyMeter, JobCounts, ModelMeter, PoolState};
 use journeyman_core::rate::RateKind;
 use journeyman_core::time::Timestamp;
+use journeyman_core::worker::FreeSpace;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;

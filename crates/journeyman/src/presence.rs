@@ -104,7 +104,8 @@ impl Presence {
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
-    use journeyman_core::ports::{Containment, FreeSpace, Guarantee, SandboxError, WorkerStore as _};
+    use journeyman_core::ports::{SandboxError, WorkerStore as _};
+    use journeyman_core::worker::{Containment, FreeSpace, Guarantee};
     use journeyman_store::MemoryStore;
     use uuid::Uuid;
 

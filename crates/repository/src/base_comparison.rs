@@ -8,15 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, PullRef, PullRepository, PullState};
 use journeyman_core::ids::Sha;
-use journeyman_core::job::PullRepository;
-use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::{BaseComparisons, Effort, Forge, Forges, NotCompared, OpenedRepository};
 use journeyman_core::project::Project;
+use journeyman_core::pull::HostPull;
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts, MAX_BEHIND};
 use journeyman_core::pull::compared::{Compared, NoComparison};
-use journeyman_core::pull::{HostPull, PullState};
 use journeyman_git::{Git, GitError};
 use tokio::time::Instant;
 

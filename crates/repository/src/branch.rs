@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use journeyman_core::branch::{blocked, blocking_branch};
+use journeyman_core::code_host::{PullRepository, PullState};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::turn::TurnBegun;
-use journeyman_core::job::{DEFAULT_BRANCH, Job, PullRepository};
+use journeyman_core::job::{DEFAULT_BRANCH, Job};
 use journeyman_core::ports::{Forge, ForgeError};
 use journeyman_core::project::Project;
-use journeyman_core::pull::PullState;
 use journeyman_core::pull::existing::{ExistingPull, NotUsable};
 use journeyman_core::pull::reviewed::ReviewedPull;
 use journeyman_core::run::ReasonCode;
@@ -279,10 +279,10 @@ mod tests {
 
     use async_trait::async_trait;
 
-    use journeyman_core::code_host::HostName;
+    use journeyman_core::code_host::{HostName, PullRepository};
     use journeyman_core::ids::JobId;
-    use journeyman_core::job::{Branch, JobOptions, Pull, PullRepository, Source};
-    use journeyman_core::pull::HostPull;
+    use journeyman_core::job::{Branch, JobOptions, Source};
+    use journeyman_core::pull::{HostPull, Pull};
     use journeyman_core::time::Timestamp;
     use journeyman_testkit::OnePull;
 

@@ -24,7 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::ports::{Guarantee, Layout, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::ports::{Layout, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::worker::Guarantee;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use journeyman_core::ports::{Exhausted, Resources};
+use journeyman_core::ports::Exhausted;
+use journeyman_core::project::Resources;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Pid;
 

@@ -31,8 +31,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::ports::{Guarantee, Image, Layout, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::ports::{Image, Layout, Sandbox, SandboxError, Spawn, Spawned};
 use journeyman_core::project::PullPolicy;
+use journeyman_core::worker::Guarantee;
 use rustix::process::{Pid, PidfdFlags, getgid, getuid, pidfd_open};
 use tokio::sync::OnceCell;
 

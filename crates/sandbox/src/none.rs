@@ -10,15 +10,15 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::ports::{Exit, Guarantee, Process, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::ports::{Exit, Process, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::worker::Guarantee;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
-use crate::DISK_NOTE;
 use crate::open_files::deleted_bytes;
 use crate::processor_time::processor_time;
-use crate::search;
 use crate::tree::Tree;
+use crate::{DISK_NOTE, search};
 
 /// The time that a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);

@@ -6,7 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use journeyman_core::ports::{Exhausted, Guarantee, Resources, Sandbox, Spawn, Spawned};
+use journeyman_core::ports::{Exhausted, Sandbox, Spawn, Spawned};
+use journeyman_core::project::Resources;
+use journeyman_core::worker::Guarantee;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 

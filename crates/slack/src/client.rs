@@ -13,7 +13,7 @@ use http::{Request, request};
 use journeyman_core::ports::{
     SignedRequest, Slack, SlackDelivery, SlackError, SlackIdentity, SlackMessage, SlackSocket,
 };
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 use journeyman_net::{Error, Limits, Policy, Settings, is_loopback};
 use serde_json::{Value, json};

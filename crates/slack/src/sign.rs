@@ -3,7 +3,7 @@
 
 use hmac::{Hmac, KeyInit, Mac};
 use journeyman_core::ports::SignedRequest;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::SIGNATURE_WINDOW;
 use journeyman_core::time::Timestamp;
 use sha2::Sha256;

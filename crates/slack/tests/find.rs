@@ -1,7 +1,7 @@
 //! Tests of the search for a post, against the stand-in for Slack.
 
 use journeyman_core::ports::{Slack as _, SlackError, SlackMessage};
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 use journeyman_slack::Client;
 use journeyman_testkit::slack_server::{BOT_TOKEN, SlackServer};

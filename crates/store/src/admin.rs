@@ -1,9 +1,10 @@
 //! The steps of an administrative change, which are the same in every store: the idempotency key, the decision, and then
 //! all rows and audit entries.
 
-use journeyman_core::admin::{AdminError, AdminRefusal, AdminRow, AdminState, Once, Subject};
+use journeyman_core::admin::{AdminRefusal, AdminRow, AdminState, Once, Subject};
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::idempotency::{self, Claim, Remembered};
-use journeyman_core::ports::{Administered, AuditEntry, DecideAdmin, StoreError};
+use journeyman_core::ports::{AdminError, Administered, DecideAdmin, StoreError};
 use journeyman_core::time::{IdGen, Timestamp};
 
 use crate::vault::MasterKeys;

@@ -6,13 +6,16 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::{JobId, ProjectId, RunId};
 use journeyman_core::job::label::Attribute;
-use journeyman_core::job::summary::{JobSummary, PlanProgress, ToolEntry, current_step};
+use journeyman_core::job::summary::{JobSummary, ToolEntry, current_step};
 use journeyman_core::job::{Job, JobStatus};
-use journeyman_core::ports::{AuditEntry, JobExtras, JobFilter, MessageFilter, ProjectJobs, PullCounts, PullFilter};
+use journeyman_core::message::PlanProgress;
+use journeyman_core::ports::{JobExtras, JobFilter, MessageFilter, ProjectJobs, PullCounts, PullFilter};
 use journeyman_core::project::hold::Hold;
-use journeyman_core::pull::{IndexedPull, PullReviews, PullState};
+use journeyman_core::pull::{IndexedPull, PullReviews};
 use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::{Finished, Replayed};

@@ -29,6 +29,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use async_trait::async_trait;
+use journeyman_core::audit::{AuditEntry, AuditLine};
 use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecret};
 use journeyman_core::feed::FeedEntry;
@@ -44,15 +45,14 @@ use journeyman_core::key::ApiKey;
 use journeyman_core::message::Message;
 use journeyman_core::model::budget::Scope;
 use journeyman_core::poll::Poll;
-use journeyman_core::ports::{
-    Answer, AuditEntry, AuditLine, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
-};
+use journeyman_core::ports::{Answer, RateCharge, Retention, Store, StoreError, Swept, UpdateError};
+use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
-use journeyman_core::project::{Project, SecretValue};
 use journeyman_core::pull::compared::ComparedPull;
 use journeyman_core::pull::{Comment, IndexedPull, LocalPull};
 use journeyman_core::rate::Window;
 use journeyman_core::run::Run;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::template::Template;
 use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;

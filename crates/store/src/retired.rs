@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::SealedKind;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::{IdGen, Timestamp};
 
 use crate::vault::{self, MasterKeys, to_digits};

@@ -8,6 +8,7 @@ mod slack;
 use std::str::FromStr;
 use std::time::Duration;
 
+use journeyman_core::audit::{AuditEntry, AuditLine};
 use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::HostName;
 use journeyman_core::feed::{FeedEnds, FeedEntry};
@@ -18,7 +19,7 @@ use journeyman_core::import::Import;
 use journeyman_core::inbox::{Content, InboxEvent};
 use journeyman_core::key::{ApiKey, KeyHash, OldSecret};
 use journeyman_core::outbox::{Backlog, Task};
-use journeyman_core::ports::{Answer, AuditEntry, AuditLine, DeliveryBacklog, StoreError};
+use journeyman_core::ports::{Answer, DeliveryBacklog, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
 use journeyman_core::rate::Window;

@@ -7,11 +7,11 @@ mod keys;
 
 use std::collections::BTreeMap;
 
-use journeyman_core::code_host::decide::HostSecretChanges;
-use journeyman_core::code_host::{CodeHostId, HostSecret, HostSecrets};
+use journeyman_core::code_host::{CodeHostId, HostSecret, HostSecretChanges, HostSecrets};
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, WebhookId};
 use journeyman_core::ports::{SealedKind, StoreError};
-use journeyman_core::project::{SecretChanges, SecretValue};
+use journeyman_core::project::SecretChanges;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{SlackSecret, SlackSecretChanges, SlackSecrets};
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::webhook::{WebhookSecret, WebhookSecrets};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use journeyman_core::job::command::PullRef;
+use journeyman_core::code_host::PullRef;
 use journeyman_core::ports::{BaseComparisons, Effort, NotCompared, OpenedRepository};
 use journeyman_core::project::Project;
 use journeyman_core::pull::base_comparison::BaseComparison;

@@ -7,22 +7,24 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use journeyman_core::code_host::expiry::EXPIRY;
 use journeyman_core::code_host::manifest::CreatedApp;
-use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostName, HostSecrets};
+use journeyman_core::code_host::{
+    CodeHost, CodeHostId, DefinedIn, HostKind, HostName, HostRepository, HostSecrets, PullState,
+};
+use journeyman_core::conversation::{CommentPlace, CommentRef, Conversation, LineComment, Permission, Reaction};
 use journeyman_core::finding::Finding;
-use journeyman_core::hook::{HookEvent, HostReview};
+use journeyman_core::hook::{HookEvent, HostReview, HostUser};
 use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::job::Job;
 use journeyman_core::ports::{
-    Checks, CodeHostStore, CommentPlace, CommentRef, Conversation, CreatedPull, DescribedHost, DiffError, Diffs,
-    Discussion, Forge, ForgeError, Forges, GitBody, HookRefusal, Hooks, HostAdmin, HostRepository, HostUser,
-    ImportFailed, LineComment, Permission, PullDetail, PullMerge, PullPages, PullPagesError, RawHook, ReachedServers,
-    Reaction, Remote, StoreError, VerifiedHook,
+    Checks, CodeHostStore, CreatedPull, DescribedHost, DiffError, Diffs, Discussion, Forge, ForgeError, Forges,
+    GitBody, HookRefusal, Hooks, HostAdmin, ImportFailed, PullDetail, PullMerge, PullPages, PullPagesError, RawHook,
+    ReachedServers, Remote, StoreError, VerifiedHook,
 };
 use journeyman_core::project::{Host, Project, SecretChanges, repository_host};
 use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::pull::comment::service;
-use journeyman_core::pull::{HostPull, LocalPull, NewMerge, NewPull, PullChange, PullState};
+use journeyman_core::pull::{HostPull, LocalPull, NewMerge, NewPull, PullChange};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Timestamp;
 

@@ -6,14 +6,14 @@ mod repository;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use journeyman_core::code_host::{CodeHost, HostKind};
-use journeyman_core::hook::{EventRepository, HostIssue, HostReview};
-use journeyman_core::ids::Sha;
-use journeyman_core::job::PullRepository;
-use journeyman_core::ports::{
-    Check, CommentFile, CommentPlace, CommentRef, CommitStatus, Conversation, ForgeError, HostThread, HostUser,
-    LineComment, NewReview, Permission, Reaction,
+use journeyman_core::checks::{Check, CommitStatus};
+use journeyman_core::code_host::{CodeHost, HostKind, PullRepository};
+use journeyman_core::conversation::{
+    CommentPlace, CommentRef, Conversation, HostThread, LineComment, NewReview, Permission, Reaction,
 };
+use journeyman_core::hook::{EventRepository, HostIssue, HostReview, HostUser};
+use journeyman_core::ids::Sha;
+use journeyman_core::ports::{CommentFile, ForgeError};
 use journeyman_core::pull::HostPull;
 
 /// A request to a [`MemoryHost`].

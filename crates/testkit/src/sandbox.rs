@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use journeyman_core::ports::{Guarantee, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::ports::{Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::worker::Guarantee;
 
 type Probe = dyn Fn() -> Vec<Guarantee> + Send + Sync;
 type Available = dyn Fn() -> Result<(), SandboxError> + Send + Sync;

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::admin::{AdminChange, AdminError, AdminRefusal, Precondition, Subject};
+use journeyman_core::admin;
+use journeyman_core::admin::pull::PullPage;
+use journeyman_core::admin::user::{PasswordChange, UserChanges};
+use journeyman_core::admin::{AdminChange, AdminRefusal, Precondition, Subject};
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::{KeyId, ProjectId, UserId};
 use journeyman_core::key::{self, ApiKey, NewSecret};
-use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
+use journeyman_core::ports::{AdminError, AdminStore, Administered, DecideAdmin};
 use journeyman_core::project::{self, Project, SecretChanges};
-use journeyman_core::pull::decide::PullPage;
 use journeyman_core::pull::{self, NewComment, PullEnding};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::decide::{PasswordChange, UserChanges};
 use journeyman_core::user::{self, Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 
 /// Administrative changes for tests, in any store.
@@ -69,7 +71,7 @@ impl<T: AdminStore + ?Sized> Seeds for T {
     async fn create_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, AdminError> {
         let subject = Subject::Project(project.id.clone());
         let stored = change(self, subject, move |state| {
-            project::decide::create(state, (project.clone(), secrets.clone()), no_audit()).map(without_audit)
+            admin::project::create(state, (project.clone(), secrets.clone()), no_audit()).map(without_audit)
         });
         stored.await?.project().cloned().ok_or(AdminError::Refused(AdminRefusal::NoProject))
     }
@@ -78,19 +80,19 @@ impl<T: AdminStore + ?Sized> Seeds for T {
         let (subject, repository) = (Subject::Project(project.id.clone()), project.repository.clone());
         let stored = change(self, subject, move |state| {
             let edit = |_: Project| Ok((project.clone(), secrets.clone()));
-            project::decide::change(state, &Precondition::None, edit, &repository, no_audit()).map(without_audit)
+            admin::project::change(state, &Precondition::None, edit, &repository, no_audit()).map(without_audit)
         });
         stored.await?.project().cloned().ok_or(AdminError::Refused(AdminRefusal::NoProject))
     }
 
     async fn delete_project(&self, id: ProjectId) -> Result<(), AdminError> {
-        let delete = |state: &_| project::decide::delete(state, &Precondition::None, no_audit()).map(without_audit);
+        let delete = |state: &_| admin::project::delete(state, &Precondition::None, no_audit()).map(without_audit);
         change(self, Subject::ProjectWithJobs(id), delete).await.map(drop)
     }
 
     async fn create_key(&self, key: ApiKey, audit: AuditEntry) -> Result<(), AdminError> {
         let subject = Subject::Key(key.id);
-        change(self, subject, move |_| Ok(key::decide::create(key.clone(), audit.clone()))).await.map(drop)
+        change(self, subject, move |_| Ok(admin::key::create(key.clone(), audit.clone()))).await.map(drop)
     }
 
     async fn rotate_key(
@@ -100,45 +102,45 @@ impl<T: AdminStore + ?Sized> Seeds for T {
         overlap: Duration,
         audit: AuditEntry,
     ) -> Result<(), AdminError> {
-        let rotate = move |state: &_| key::decide::rotate(state, &secret, overlap, &Precondition::None, audit.clone());
+        let rotate = move |state: &_| admin::key::rotate(state, &secret, overlap, &Precondition::None, audit.clone());
         change(self, Subject::Key(id), rotate).await.map(drop)
     }
 
     async fn revoke_key(&self, id: KeyId, audit: AuditEntry) -> Result<(), AdminError> {
-        let revoke = move |state: &_| key::decide::revoke(state, &Precondition::None, audit.clone());
+        let revoke = move |state: &_| admin::key::revoke(state, &Precondition::None, audit.clone());
         change(self, Subject::Key(id), revoke).await.map(drop)
     }
 
     async fn create_user(&self, user: User, audit: AuditEntry) -> Result<(), AdminError> {
         let subject = Subject::NewUser(user.name.clone(), user.identity.clone());
-        change(self, subject, move |state| user::decide::create(state, user.clone(), audit.clone())).await.map(drop)
+        change(self, subject, move |state| admin::user::create(state, user.clone(), audit.clone())).await.map(drop)
     }
 
     async fn set_role(&self, id: UserId, role: Role, audit: AuditEntry) -> Result<(), AdminError> {
         let changes = UserChanges { role: Some(role), ..UserChanges::default() };
-        let set = move |state: &_| user::decide::change(state, &Precondition::None, changes, |_| audit.clone());
+        let set = move |state: &_| admin::user::change(state, &Precondition::None, changes, |_| audit.clone());
         change(self, Subject::User(id), set).await.map(drop)
     }
 
     async fn set_disabled(&self, id: UserId, disabled: bool, audit: AuditEntry) -> Result<(), AdminError> {
         let changes = UserChanges { disabled: Some(disabled), ..UserChanges::default() };
-        let set = move |state: &_| user::decide::change(state, &Precondition::None, changes, |_| audit.clone());
+        let set = move |state: &_| admin::user::change(state, &Precondition::None, changes, |_| audit.clone());
         change(self, Subject::User(id), set).await.map(drop)
     }
 
     async fn set_password(&self, id: UserId, password: PasswordChange, audit: AuditEntry) -> Result<(), AdminError> {
-        let set = move |state: &_| user::decide::set_password(state, password.clone(), audit.clone());
+        let set = move |state: &_| admin::user::set_password(state, password.clone(), audit.clone());
         change(self, Subject::User(id), set).await.map(drop)
     }
 
     async fn connect_identity(&self, id: UserId, identity: Identity, audit: AuditEntry) -> Result<(), AdminError> {
         let subject = Subject::UserIdentity(id, identity.clone());
-        let connect = move |state: &_| user::decide::connect_identity(state, identity.clone(), audit.clone());
+        let connect = move |state: &_| admin::user::connect_identity(state, identity.clone(), audit.clone());
         change(self, subject, connect).await.map(drop)
     }
 
     async fn disconnect_identity(&self, id: UserId, keep: TokenHash, audit: AuditEntry) -> Result<(), AdminError> {
-        let disconnect = move |state: &_| user::decide::disconnect_identity(state, keep, audit.clone());
+        let disconnect = move |state: &_| admin::user::disconnect_identity(state, keep, audit.clone());
         change(self, Subject::User(id), disconnect).await.map(drop)
     }
 
@@ -150,30 +152,30 @@ impl<T: AdminStore + ?Sized> Seeds for T {
     ) -> Result<(), AdminError> {
         let user = session.user;
         let start =
-            move |state: &_| user::decide::start_session(state, session.clone(), password.as_ref(), audit.clone());
+            move |state: &_| admin::user::start_session(state, session.clone(), password.as_ref(), audit.clone());
         change(self, Subject::User(user), start).await.map(drop)
     }
 
     async fn create_link(&self, link: SignInLink, audit: AuditEntry) -> Result<(), AdminError> {
         let subject = link.user.map_or_else(|| Subject::Link(link.hash, String::new()), Subject::User);
-        let create = move |state: &_| user::decide::create_link(state, link.clone(), audit.clone());
+        let create = move |state: &_| admin::user::create_link(state, link.clone(), audit.clone());
         change(self, subject, create).await.map(drop)
     }
 
     async fn use_link(&self, link: TokenHash, user: User, audit: AuditEntry) -> Result<(), AdminError> {
         let subject = Subject::Link(link, user.name.clone());
-        change(self, subject, move |state| user::decide::use_link(state, &user, audit.clone())).await.map(drop)
+        change(self, subject, move |state| admin::user::use_link(state, &user, audit.clone())).await.map(drop)
     }
 
     async fn end_pull(&self, repository: &str, number: u64, ending: PullEnding) -> Result<(), AdminError> {
-        let end = move |state: &_| pull::decide::end(state, ending.clone(), no_audit()).map(without_audit);
+        let end = move |state: &_| admin::pull::end(state, ending.clone(), no_audit()).map(without_audit);
         change(self, Subject::Pull(repository.to_owned(), number), end).await.map(drop)
     }
 
     async fn comment(&self, repository: &str, number: u64, comment: NewComment) -> Result<(), AdminError> {
         let project = repository.parse().map_err(|_| AdminRefusal::NoProject)?;
         let page = PullPage { project, url: format!("http://localhost:8080/projects/{repository}/pulls/{number}") };
-        let add = move |state: &_| pull::decide::comment(state, comment.clone(), &page, no_audit()).map(without_audit);
+        let add = move |state: &_| admin::pull::comment(state, comment.clone(), &page, no_audit()).map(without_audit);
         change(self, Subject::Pull(repository.to_owned(), number), add).await.map(drop)
     }
 }

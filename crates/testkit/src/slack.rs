@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use journeyman_core::ports::{
     SignedRequest, Slack, SlackDelivery, SlackEnvelope, SlackError, SlackIdentity, SlackMessage, SlackSocket,
 };
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{SlackAuthor, SlackContent, SlackEvent, SlackInstallation, SlackText};
 use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};

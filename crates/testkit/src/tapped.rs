@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::admin::{AdminError, Once, Subject};
-use journeyman_core::checks::CheckWatch;
-use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecrets};
+use journeyman_core::admin::{Once, Subject};
+use journeyman_core::audit::{AuditEntry, AuditFilter, AuditLine};
+use journeyman_core::checks::{Check, CheckWatch};
+use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecrets, PullRef, PullRepository};
 use journeyman_core::feed::{FeedEnds, FeedEntry, FeedQuery};
 use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{
@@ -17,33 +18,32 @@ use journeyman_core::ids::{
 };
 use journeyman_core::import::Import;
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
+use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
-use journeyman_core::job::command::PullRef;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::summary::JobSummary;
-use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash, KeyOrigin};
 use journeyman_core::message::Message;
 use journeyman_core::model::budget::Used;
 use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
-    Accepted, AdminStore, Administered, AuditEntry, AuditFilter, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery,
-    CodeHostStore, ComparisonStore, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore,
-    FeedStore, Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview,
-    JobStore, JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore, Picked, PollStore,
-    ProjectJobs, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Resealed, Reservation, ReserveError,
-    Retention, SealedCensus, SealedKind, SealedPage, SealedStore, SessionsToEnd, SlackEventFilter, SlackStore,
-    SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError,
-    UsageStore, UserStore, WebhookStore, WorkerStore,
+    Accepted, AdminError, AdminStore, Administered, CheckStore, ClaimFn, ClaimQuery, CodeHostStore, ComparisonStore,
+    Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, ImportStore,
+    InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview, JobStore, JobWatch, KeyStore, LockStore,
+    MessageFilter, NewReservation, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter,
+    PullIndex, PullStore, Resealed, Reservation, ReserveError, Retention, SealedCensus, SealedKind, SealedPage,
+    SealedStore, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery,
+    TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
-use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
+use journeyman_core::project::{Project, RepositoryIdentity};
 use journeyman_core::pull::compared::{ComparedPull, DueComparison, EndedComparison, MovedBranch};
 use journeyman_core::pull::{
     Comment, CommentState, IndexedPull, LocalPull, NewComment, NewPull, PullReviews, PullText,
 };
 use journeyman_core::run::Run;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{
     NewSlackEvent, SlackDecision, SlackInboxEvent, SlackPlace, SlackPost, SlackPosted, SlackSecrets, SlackThread,
     SlackWorkspace,
@@ -52,7 +52,7 @@ use journeyman_core::template::Template;
 use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
 use journeyman_core::usage::{UsageLine, UsageQuery};
-use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
+use journeyman_core::user::{Identity, Session, SessionsToEnd, SignInLink, TokenHash, User};
 use journeyman_core::webhook::{
     Claim as WebhookClaim, ClaimedDelivery, Delivery, Finished, Replay, Replayed, Webhook, WebhookSecrets,
 };

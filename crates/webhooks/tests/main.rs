@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use journeyman_core::feed::FeedEntry;
 use journeyman_core::ids::WebhookId;
+use journeyman_core::job::feed::example_event;
 use journeyman_core::ports::WebhookSender;
 use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::{Response, Webhook, WebhookFormat, WebhookSecret, WebhookSecrets, WebhookSettings};
@@ -80,7 +80,7 @@ fn secrets() -> WebhookSecrets {
 }
 
 async fn send(sender: &Sender, url: &str) -> Response {
-    let event = FeedEntry::example(&"shop".parse().unwrap(), NOW);
+    let event = example_event(&"shop".parse().unwrap(), NOW);
     sender.send(&webhook(url), &secrets(), &event, NOW).await.response
 }
 

@@ -16,12 +16,14 @@ use journeyman_core::ids::{Sha, WorkerId};
 use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::{
-    Blob, BlobContent, BlobError, Blobs, EgressLog, Exit, FreeSpace, Gate, Gateway, ModelProxy, ModelRoute, Process,
-    Reach, Remote, Resources, SandboxError, Spawn, Spawned,
+    Blob, BlobContent, BlobError, Blobs, EgressLog, Exit, Gate, Gateway, ModelProxy, ModelRoute, Process, Reach,
+    Remote, SandboxError, Spawn, Spawned,
 };
-use journeyman_core::project::{Lfs, LimitSettings, Project, SecretValue, Settings};
+use journeyman_core::project::{Lfs, LimitSettings, Project, Resources, Settings};
 use journeyman_core::run::Reason;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
+use journeyman_core::worker::FreeSpace;
 use journeyman_git::{Git, Runner};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::{FakeForges, FakeLfs, FakeSandbox, Seeds as _, World};

@@ -13,10 +13,10 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::job::effect::Effect;
 use journeyman_core::ports::{
-    BlobError, Blobs, Containing, Containment, EffectError, EffectHandler, Forges, FreeSpace, Gateway, LfsObjects,
-    SandboxError, Store,
+    BlobError, Blobs, Containing, EffectError, EffectHandler, Forges, Gateway, LfsObjects, SandboxError, Store,
 };
 use journeyman_core::time::IdGen;
+use journeyman_core::worker::{Containment, FreeSpace};
 use journeyman_repository::Mirrors;
 use tokio::sync::Semaphore;
 

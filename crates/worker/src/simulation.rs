@@ -17,12 +17,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::job::JobState;
 use journeyman_core::message::{DeliveryMode, MessageStatus, Origin};
 use journeyman_core::ports::{JobStore, OutboxStore};
 use journeyman_core::project::Project;
-use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 use journeyman_store::MemoryStore;
 use journeyman_testkit::Seeds as _;

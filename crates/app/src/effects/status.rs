@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use journeyman_core::checks::{CommitStatus, StatusState};
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::{Job, JobState, JobStatus};
-use journeyman_core::ports::{CommitStatus, Forge, StatusState};
-use journeyman_core::pull::PullState;
+use journeyman_core::ports::Forge;
 use journeyman_core::run::ReasonCode;
 
 use super::{Failed, is_at};

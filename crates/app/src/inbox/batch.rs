@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use journeyman_core::code_host::PullRepository;
+use journeyman_core::conversation::{CommentPlace, LineComment, Permission};
 use journeyman_core::engine::{Admission, Prompt};
-use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostReview};
+use journeyman_core::hook::{CommentAction, CommentKind, HookContent, HookEvent, HostComment, HostReview, HostUser};
 use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{JobId, MessageId};
 use journeyman_core::inbox::batch::{Form, Part, WrittenPrompt, authors, key, origin, prompt};
@@ -11,13 +13,12 @@ use journeyman_core::inbox::route::{Request, Review, addressed};
 use journeyman_core::inbox::text::Shown;
 use journeyman_core::inbox::version::{compare_texts, has_same_text};
 use journeyman_core::inbox::{INBOX_LEASE, INBOX_LIMIT, InboxEvent, InboxState, Next, Outcome};
+use journeyman_core::job::Job;
 use journeyman_core::job::decide::Rejected;
-use journeyman_core::job::{Job, PullRepository};
-use journeyman_core::message::{
-    DeliveryMode, MAX_PROMPT_CHARS, Message, MessageSource, MessageText, Origin, SourceAuthor,
-};
-use journeyman_core::ports::{CommentKind, CommentPlace, HostUser, LineComment, Permission, StoreError, UpdateError};
+use journeyman_core::message::{DeliveryMode, Message, MessageSource, MessageText, Origin, SourceAuthor};
+use journeyman_core::ports::{StoreError, UpdateError};
 use journeyman_core::project::DEFAULT_AUTOMATIC_PER_DAY;
+use journeyman_core::prompt::MAX_PROMPT_CHARS;
 
 use super::Problem;
 use super::context::{Context, indexed};

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::code_host::{CodeHost, HostKind, HostName, RepositoryPath};
+use journeyman_core::code_host::{CodeHost, HostKind, HostName, HostRepository, PullRepository, RepositoryPath};
 use journeyman_core::hook::EventRepository;
 use journeyman_core::inbox::InboxEvent;
 use journeyman_core::inbox::route::Identity;
 use journeyman_core::inbox::text::Dialect;
-use journeyman_core::job::PullRepository;
-use journeyman_core::ports::{Discussion, Forge, ForgeError, HostRepository};
+use journeyman_core::ports::{Discussion, Forge, ForgeError};
 use journeyman_core::project::{DEFAULT_SETTLE_SECONDS, Project};
 use journeyman_core::suggestion::Replaces;
 

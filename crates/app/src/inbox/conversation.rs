@@ -4,16 +4,18 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use journeyman_core::hook::HostIssue;
+use journeyman_core::code_host::PullRepository;
+use journeyman_core::conversation::{CommentPlace, Conversation, Said};
+use journeyman_core::hook::{CommentKind, HostIssue, HostUser};
 use journeyman_core::ids::MessageId;
 use journeyman_core::inbox::around::{self, Around, MOST_LINKED};
 use journeyman_core::inbox::batch::Part;
 use journeyman_core::inbox::earlier::{Doubt, EarlierComment};
 use journeyman_core::inbox::files::HostPages;
 use journeyman_core::inbox::route::Request;
-use journeyman_core::job::{Job, PullRepository};
+use journeyman_core::job::Job;
 use journeyman_core::message::{Message, MessageSource, MessageStatus, Origin};
-use journeyman_core::ports::{CommentKind, CommentPlace, Conversation, ForgeError, HostUser, Said};
+use journeyman_core::ports::ForgeError;
 use journeyman_core::time::Timestamp;
 
 use super::Problem;

@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use journeyman_core::checks::WAKE_DELAY;
+use journeyman_core::code_host::{PullRef, PullState};
+use journeyman_core::conversation::{CommentPlace, CommentRef, Reaction};
 use journeyman_core::engine::Control;
-use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostComment};
+use journeyman_core::hook::{CommentAction, CommentKind, EventRepository, HookContent, HookEvent, HostComment};
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::{JobId, ProjectId, Sha};
 use journeyman_core::inbox::route::{Addressed, MARKER, Request, addressed, mentioned_request, request_of};
 use journeyman_core::inbox::{Content, Decision, INBOX_LEASE, InboxEvent, InboxState, NewEvent, Next, Outcome, due_at};
 use journeyman_core::job::Job;
-use journeyman_core::job::command::PullRef;
 use journeyman_core::poll::{POLLED, delivery};
-use journeyman_core::ports::{CommentKind, CommentPlace, CommentRef, ForgeError, Reaction, UpdateError};
+use journeyman_core::ports::{ForgeError, UpdateError};
 use journeyman_core::project::{Project, Reviews};
 use journeyman_core::pull::compared::MovedBranch;
-use journeyman_core::pull::{HostPull, IndexedPull, PullState, PullSummary};
+use journeyman_core::pull::{HostPull, IndexedPull, PullSummary};
 
 use super::context::{Context, indexed};
 use super::{Problem, ReadContent};

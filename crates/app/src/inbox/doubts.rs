@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use journeyman_core::conversation::Permission;
+use journeyman_core::hook::HostUser;
 use journeyman_core::inbox::earlier::Doubt;
-use journeyman_core::ports::{HostUser, Permission};
 
 use super::Problem;
 use super::context::Context;

@@ -1,7 +1,8 @@
 //! Makes jobs of issues.
 
+use journeyman_core::conversation::Permission;
 use journeyman_core::engine::{NewJob, Prompt};
-use journeyman_core::hook::{EventRepository, HookContent, HookEvent, HostIssue, IssueAction};
+use journeyman_core::hook::{EventRepository, HookContent, HookEvent, HostIssue, HostUser, IssueAction};
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::inbox::batch::{Form, Part, WrittenPrompt};
 use journeyman_core::inbox::issue::{issue_comment_prompt, issue_prompt};
@@ -10,7 +11,6 @@ use journeyman_core::inbox::text::Shown;
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::JobOptions;
 use journeyman_core::message::{DeliveryMode, MessageSource, MessageText, Origin, SourceAuthor};
-use journeyman_core::ports::{HostUser, Permission};
 use journeyman_core::project::Project;
 use journeyman_core::retry::backoff;
 
@@ -254,7 +254,7 @@ impl UseCases {
             traceparent: None,
             source: Some(Box::new(source)),
         };
-        let title = Some(journeyman_core::job::title_of(&Shown::plain(&issue.title).text));
+        let title = Some(journeyman_core::prompt::title_of(&Shown::plain(&issue.title).text));
         let options = JobOptions { title, ..JobOptions::default() };
         let new = NewJob { options, ..NewJob::new(prompt) };
         self.create_for(context, new, (key, fingerprint), decision).await

@@ -1,12 +1,13 @@
 //! Makes jobs of comments: what the comments on issues and on pull requests without a job have in common.
 
+use journeyman_core::conversation::Permission;
 use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::hook::{HookContent, HookEvent};
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::JobId;
 use journeyman_core::inbox::route::{Request, addressed, mentioned_request};
 use journeyman_core::inbox::{Decision, INBOX_LEASE, InboxEvent, InboxState, Next, Outcome};
-use journeyman_core::ports::{Decided, Permission, UpdateError};
+use journeyman_core::ports::{Decided, UpdateError};
 use journeyman_core::project::ReviewRequests;
 
 use super::Problem;

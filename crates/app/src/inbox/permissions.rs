@@ -1,10 +1,11 @@
 //! Decides whether the author of an event, and whoever has edited it, may do what it asks for.
 
-use journeyman_core::hook::HookEvent;
+use journeyman_core::conversation::Permission;
+use journeyman_core::hook::{HookEvent, HostUser};
 use journeyman_core::inbox::refusal::MAY_NOT_PUSH;
 use journeyman_core::inbox::route::addressed;
 use journeyman_core::inbox::{InboxState, Next, Outcome};
-use journeyman_core::ports::{ForgeError, HostUser, Permission};
+use journeyman_core::ports::ForgeError;
 
 use super::Problem;
 use super::context::Context;

@@ -1,18 +1,19 @@
 //! Makes jobs of mentions on pull requests that no job works on.
 
 use journeyman_core::engine::{NewJob, Prompt};
-use journeyman_core::hook::{EventRepository, HookContent, HookEvent};
+use journeyman_core::hook::{EventRepository, HookContent, HookEvent, HostUser};
 use journeyman_core::inbox::batch::Part;
 use journeyman_core::inbox::review::{self, Described};
 use journeyman_core::inbox::route::addressed;
 use journeyman_core::inbox::text::Shown;
 use journeyman_core::inbox::{Content, Decision, InboxEvent, InboxState, Next, Outcome};
+use journeyman_core::job::JobOptions;
 use journeyman_core::job::decide::Rejected;
-use journeyman_core::job::{JobOptions, title_of};
-use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, MessageSource, Origin, SourceAuthor};
+use journeyman_core::message::{DeliveryMode, MessageSource, Origin, SourceAuthor};
 use journeyman_core::poll::POLLED;
-use journeyman_core::ports::{HostUser, UpdateError};
+use journeyman_core::ports::UpdateError;
 use journeyman_core::project::{Project, Reviews};
+use journeyman_core::prompt::{MAX_PROMPT_CHARS, title_of};
 use journeyman_core::pull::existing::{ExistingPull, NotUsable, PullName, check};
 use journeyman_core::pull::reviewed::ReviewedPull;
 use journeyman_core::retry::backoff;

@@ -1,10 +1,10 @@
 //! Tells people at the code host why their comments led to nothing.
 
-use journeyman_core::hook::{HookContent, HookEvent};
+use journeyman_core::conversation::{CommentPlace, Reaction};
+use journeyman_core::hook::{HookContent, HookEvent, HostUser};
 use journeyman_core::inbox::route::addressed;
 use journeyman_core::inbox::{Decision, InboxEvent, Next, Outcome, refusal};
 use journeyman_core::poll::POLLED;
-use journeyman_core::ports::{CommentPlace, HostUser, Reaction};
 use journeyman_core::project::Answers;
 use journeyman_core::rate::RateState;
 

@@ -1,9 +1,8 @@
 //! Reads the threads of comments, so that the message that a reply makes has what was said before.
 
-use journeyman_core::inbox::InboxEvent;
+use journeyman_core::conversation::{CommentPlace, InThread};
 use journeyman_core::inbox::batch::Part;
-use journeyman_core::inbox::earlier;
-use journeyman_core::ports::{CommentPlace, InThread};
+use journeyman_core::inbox::{InboxEvent, earlier};
 
 use super::Problem;
 use super::context::Context;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use journeyman_core::admin::{AdminError, AdminRefusal, Subject};
+use journeyman_core::admin;
+use journeyman_core::admin::{AdminRefusal, Subject};
 use journeyman_core::engine::Control;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::inbox::InboxState;
@@ -12,7 +13,7 @@ use journeyman_core::job::decide::Rejected;
 use journeyman_core::markdown::slack_line;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::model::Effort;
-use journeyman_core::ports::{SlackEventFilter, StoreError, UpdateError};
+use journeyman_core::ports::{AdminError, SlackEventFilter, StoreError, UpdateError};
 use journeyman_core::retry::backoff;
 use journeyman_core::slack::route::{self, Ask};
 use journeyman_core::slack::status::{
@@ -21,7 +22,7 @@ use journeyman_core::slack::status::{
 use journeyman_core::slack::text::mentions;
 use journeyman_core::slack::{
     MAX_ATTEMPTS, NewSlackPost, SLACK_LEASE, SLACK_LIMIT, SlackAuthor, SlackContent, SlackDecision, SlackInboxEvent,
-    SlackNext, SlackOutcome, SlackText, SlackThread, SlackWorkspace, decide,
+    SlackNext, SlackOutcome, SlackText, SlackThread, SlackWorkspace,
 };
 use journeyman_core::user::{TokenHash, User};
 
@@ -276,7 +277,7 @@ impl UseCases {
         let (account, owner, name) = (asked.message.user.clone(), user.id, user.name.clone());
         let caller = Caller { origin: Origin::Slack, ..Caller::user(Arc::new(user), None) };
         let audit = caller.audit(now, "slack_account.connected", format!("{id}/{account}"));
-        let decide = Box::new(move |state: &_| decide::link(state, &account, owner, hash, audit.clone()));
+        let decide = Box::new(move |state: &_| admin::slack::link(state, &account, owner, hash, audit.clone()));
         match self.administer(Subject::SlackCode(*id, hash), None, decide).await {
             // Another account used the code meanwhile.
             Err(AdminError::Refused(AdminRefusal::NoSlackCode)) => Ok(code_refused()),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use journeyman_core::ids::{JobId, MessageId};
 use journeyman_core::ports::{SlackError, SlackMessage, StoreError};
-use journeyman_core::project::SecretValue;
 use journeyman_core::retry::backoff;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::status::status;
 use journeyman_core::slack::{
     CHANNEL_PAUSE, LONGEST_WAIT, MAX_ATTEMPTS, SLACK_LIMIT, STATUS_PERIOD, SlackPost, SlackPostContent, SlackPostState,

@@ -1,9 +1,10 @@
 //! Stores events of Slack before they are acknowledged.
 
-use journeyman_core::admin::{AdminError, Subject};
+use journeyman_core::admin::Subject;
+use journeyman_core::admin::slack::revoke_code;
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::SlackWorkspaceId;
-use journeyman_core::ports::{AuditEntry, HookRefusal, SignedRequest, SlackDelivery, StoreError};
-use journeyman_core::slack::decide::revoke_code;
+use journeyman_core::ports::{AdminError, HookRefusal, SignedRequest, SlackDelivery, StoreError};
 use journeyman_core::slack::route::{hide_code, is_used};
 use journeyman_core::slack::{
     MOST_BYTES, NewSlackEvent, SlackAuthor, SlackContent, SlackEvent, SlackSecret, SlackSettings, SlackWorkspace,

@@ -2,12 +2,12 @@
 
 use futures::future::join_all;
 use journeyman_app::{Actor, Answered, Caller, Error, JobRequest, MessageRequest, RefusalKind, UseCases};
+use journeyman_core::admin::user::UserChanges;
 use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::engine::Control;
 use journeyman_core::key::Scope;
 use journeyman_core::message::DeliveryMode;
 use journeyman_core::project::{PermissionPolicy, Project};
-use journeyman_core::user::decide::UserChanges;
 use journeyman_core::user::{Role, TokenHash, User};
 
 use super::given::{all, new_key, once, operator, shop};

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use journeyman_core::checks::{CheckResult, CheckStop};
+use journeyman_core::checks::{Check, CheckResult, CheckState, CheckStop, OWN_STATUS, StatusState};
 use journeyman_core::ids::Sha;
 use journeyman_core::message::Origin;
-use journeyman_core::ports::{Check, CheckState, OWN_STATUS, StatusState};
 use journeyman_core::project::{CheckMode, CheckSettings, Project};
 use journeyman_testkit::HostCall;
 

@@ -15,8 +15,9 @@ use journeyman_core::hook::{EventRepository, HookContent, HookEvent};
 use journeyman_core::inbox::{Content, Decision, InboxState, NewEvent, Next, Outcome};
 use journeyman_core::key::Scope;
 use journeyman_core::ports::{DescribedHost, Forge, ForgeError, Forges};
-use journeyman_core::project::{CODE_HOST_TOKEN, Project, SecretChanges, SecretValue};
+use journeyman_core::project::{CODE_HOST_TOKEN, Project, SecretChanges};
 use journeyman_core::run::Reason;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_testkit::{FakeForges, FakeHosts};
 

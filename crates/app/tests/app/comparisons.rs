@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
+use journeyman_core::code_host::{PullRef, PullRepository, PullState};
 use journeyman_core::hook::HookContent;
 use journeyman_core::ids::Sha;
-use journeyman_core::job::PullRepository;
-use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::Forges as _;
-use journeyman_core::pull::PullState;
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
 use journeyman_core::pull::compared::{COMPARISON_PAUSE, NoComparison, SEEN_AGE};
 use journeyman_core::time::Clock as _;

@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use journeyman_app::{Caller, Error, JobRequest, RefusalKind};
+use journeyman_core::code_host::PullState;
 use journeyman_core::engine::Control;
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::ports::{ForgeError, Forges, JobFilter};
 use journeyman_core::project::Project;
-use journeyman_core::pull::{HostPull, PullState};
+use journeyman_core::pull::HostPull;
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_testkit::OnePull;
 

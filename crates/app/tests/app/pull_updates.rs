@@ -1,12 +1,13 @@
 //! Tests of pull requests that the service keeps up to date, over each kind of store.
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::Sha;
+use journeyman_core::job::pull_updates::UpdateStop;
 use journeyman_core::message::{Message, Origin};
 use journeyman_core::project::{KeepUpToDate, Project};
+use journeyman_core::pull::HostPull;
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
 use journeyman_core::pull::compared::next_comparison;
-use journeyman_core::pull::{HostPull, PullState};
-use journeyman_core::pull_updates::UpdateStop;
 
 use super::inbox::given::{Desk, PULL, pull};
 

@@ -9,7 +9,7 @@ use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::inbox::InboxState;
 use journeyman_core::message::Origin;
 use journeyman_core::ports::{HookRefusal, JobFilter, SignedRequest, SlackError};
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{SlackOutcome, SlackPostState, SlackSecret};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Role, TokenHash, User};

@@ -9,7 +9,7 @@ use journeyman_app::SlackEdit;
 use journeyman_core::admin::Precondition;
 use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::ports::StoreError;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{SlackMode, SlackSecret};
 use journeyman_testkit::{Call, FakeForges, FakeSlack, Tap, Tapped, until_async};
 use tokio::task::JoinHandle;

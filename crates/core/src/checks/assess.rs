@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{CheckResult, LONGEST_DELAY, MOST_CHECKS};
-use crate::ports::{Check, CheckState};
+use crate::checks::{Check, CheckState};
 use crate::project::CheckSettings;
 
 /// The shortest delay between two looks.

@@ -40,7 +40,7 @@ fn stable(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::{Check, CheckState};
+    use crate::checks::{Check, CheckState};
 
     fn failed(name: &str, log: Option<&str>, summary: Option<&str>) -> FailedCheck {
         let check = Check { summary: summary.map(str::to_owned), ..Check::new(name, CheckState::Failed) };

@@ -1,9 +1,9 @@
 //! The message to a job about failed checks, and the comment about checks that are not repaired.
 
 use super::{CheckStop, JobChecks, LOG_FOLDER};
+use crate::checks::Check;
 use crate::inbox::batch::quoted;
 use crate::markdown::cut;
-use crate::ports::Check;
 
 /// A failed check, with its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,8 +166,7 @@ mod tests {
         let long = Check { summary: Some("x".repeat(999)), ..Check::new("n".repeat(999), CheckState::Passed) };
         assert!(receipt(&[long])[0].chars().count() < 450);
     }
-    use crate::checks::CheckResult;
-    use crate::ports::CheckState;
+    use crate::checks::{CheckResult, CheckState};
     use crate::time::Timestamp;
 
     fn failed(name: &str, log: Option<&str>) -> FailedCheck {

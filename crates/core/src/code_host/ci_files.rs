@@ -2,7 +2,7 @@
 //! has reviewed the change.
 //!
 //! The names are those that the documentation of each system gives as its defaults. A system can be configured to read
-//! other files: those that the code host names ([`crate::ports::HostRepository::ci_paths`]), those that the files of
+//! other files: those that the code host names ([`crate::code_host::HostRepository::ci_paths`]), those that the files of
 //! pipelines include ([`included`]), and those that a project names (`pullRequest.ciPaths`).
 
 mod included;

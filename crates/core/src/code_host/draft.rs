@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::decide::{HostSecretChanges, InvalidCodeHost, check, normalize_url};
 use super::{Access, CodeHost, CodeHostId, DefinedIn, HostKind, HostSecret, HostSecrets};
-use crate::project::SecretValue;
+use crate::code_host::{HostSecretChanges, InvalidCodeHost, check, normalize_url};
+use crate::secret::SecretValue;
 use crate::time::Timestamp;
 
 /// The fields of a code host.

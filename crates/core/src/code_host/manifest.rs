@@ -7,7 +7,7 @@ use url::{Host, Url};
 
 use super::CodeHostId;
 use crate::egress::is_public;
-use crate::project::SecretValue;
+use crate::secret::SecretValue;
 
 /// The permissions of the app. Tokens for repositories have no others.
 pub const PERMISSIONS: [(&str, &str); 7] = [

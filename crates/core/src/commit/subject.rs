@@ -117,7 +117,7 @@ pub fn subject_of_request(message: &Message, title: &str) -> Option<String> {
     let comments = message.source.as_ref().map(|source| source.comments.as_slice()).unwrap_or_default();
     match (message.origin, comments) {
         (Origin::Api | Origin::Dashboard | Origin::PullRequest | Origin::Slack, _) => {
-            Some(crate::job::title_of(&message.prompt))
+            Some(crate::prompt::title_of(&message.prompt))
         }
         (Origin::Issue, _) => Some(title.to_owned()),
         (Origin::Comment, [comment]) => {

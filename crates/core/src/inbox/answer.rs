@@ -2,12 +2,12 @@
 //! progress before, and a reply in the thread of each comment that is in one.
 
 use super::sections::{self, Sections};
+use crate::conversation::{CommentPlace, InThread, NewReply};
+use crate::hook::CommentKind;
 use crate::ids::{MessageId, Sha};
-use crate::job::summary::PlanProgress;
 use crate::left_out;
 use crate::markdown::{gfm, gfm_line, gfm_link_text};
-use crate::message::{Message, MessageStatus, Origin, SourceComment};
-use crate::ports::{CommentKind, CommentPlace, InThread, NewReply};
+use crate::message::{Message, MessageStatus, Origin, PlanProgress, SourceComment};
 use crate::run::Reason;
 
 /// The maximum length of an answer, in characters. Bitbucket accepts 32,768.
@@ -244,10 +244,9 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::code_host::HostName;
+    use crate::code_host::{HostName, PullRepository};
     use crate::diff_stat::{CommitDiff, DiffStat, MessageDiff};
     use crate::ids::{JobId, MessageId};
-    use crate::job::PullRepository;
     use crate::message::{DeliveryMode, MessageSource, SourceComment};
     use crate::position::Thread;
     use crate::run::ReasonCode;

@@ -3,8 +3,8 @@
 
 use super::batch::Form;
 use super::earlier::{Doubt, EarlierComment, newest, one_line};
-use crate::hook::HostIssue;
-use crate::ports::{CommentKind, Said, Subject};
+use crate::conversation::{Said, Subject};
+use crate::hook::{CommentKind, HostIssue};
 
 /// The maximum number of linked issues in a message.
 pub const MOST_LINKED: usize = 5;
@@ -178,9 +178,9 @@ pub fn linked(issue: &HostIssue, doubt: Option<Doubt>) -> EarlierComment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hook::HostUser;
     use crate::inbox::text::Dialect;
-    use crate::message::MAX_PROMPT_CHARS;
-    use crate::ports::HostUser;
+    use crate::prompt::MAX_PROMPT_CHARS;
 
     fn comment(number: usize, body: &str, doubt: Option<Doubt>) -> EarlierComment {
         EarlierComment {

@@ -1,11 +1,12 @@
 //! Makes one message of the comments that have arrived for a job.
 
 use super::text::{Dialect, Shown};
-use crate::hook::{HostComment, HostReview};
+use crate::conversation::{CommentPlace, InThread, LineComment};
+use crate::hook::{CommentKind, HostComment, HostReview, HostUser};
 use crate::idempotency::Fingerprint;
-use crate::message::{MAX_PROMPT_CHARS, Origin, SourceComment};
-use crate::ports::{CommentKind, CommentPlace, HostUser, InThread, LineComment};
+use crate::message::{Origin, SourceComment};
 use crate::position::{Position, Thread};
+use crate::prompt::MAX_PROMPT_CHARS;
 use crate::suggestion::{Replaces, excerpt};
 
 use super::around::Around;
@@ -107,7 +108,7 @@ impl Part {
     /// Returns the comment as the source of a message. `dialect` is that of its code host.
     #[must_use]
     pub fn source(&self, dialect: Dialect) -> SourceComment {
-        let title = crate::job::title_of(&Shown::markdown(&self.body, dialect).text);
+        let title = crate::prompt::title_of(&Shown::markdown(&self.body, dialect).text);
         let is_answered_there = self.position.is_some()
             || self.kind == CommentKind::Line
             || self.thread.as_ref().is_some_and(|thread| thread.may_have_earlier(&self.id));
@@ -315,12 +316,10 @@ pub(super) fn quoted_text(what: &str, text: Shown, boundary: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hook::HostIssue;
+    use crate::hook::{HostIssue, HostUser};
     use crate::inbox::earlier::{Doubt, EarlierComment};
     use crate::inbox::issue;
-    use crate::ports::HostUser;
-    use crate::position::LineRange;
-    use crate::pull::DiffSide;
+    use crate::position::{DiffSide, LineRange};
 
     const GITHUB: Dialect = Dialect::Github;
 

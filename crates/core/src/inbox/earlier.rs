@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::ports::{CommentKind, HostThread, ThreadComment};
+use crate::conversation::{HostThread, ThreadComment};
+use crate::hook::CommentKind;
 
 use super::batch::{Form, Part, quoted_text};
 use super::text::Shown;
@@ -200,8 +201,8 @@ pub fn add_threads(parts: &mut [Part], threads: &[HostThread], doubt: impl Fn(&T
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hook::HostUser;
     use crate::inbox::text::Dialect;
-    use crate::ports::HostUser;
     use crate::position::Thread;
 
     fn form() -> Form<'static> {

@@ -13,8 +13,8 @@ pub use self::references::image_addresses;
 use self::references::{REFERENCES, Reference, references};
 use super::text::Dialect;
 use crate::code_host::{CodeHost, HostKind, RepositoryPath};
+use crate::hook::CommentKind;
 use crate::message::SourceFile;
-use crate::ports::CommentKind;
 
 /// The folder in the agent's home with the images and files of comments.
 pub const FOLDER: &str = "comments";

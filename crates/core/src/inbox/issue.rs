@@ -1,8 +1,7 @@
 //! Makes the prompt of an issue that becomes a job.
 
-use crate::hook::HostIssue;
-use crate::message::MAX_PROMPT_CHARS;
-use crate::ports::CommentKind;
+use crate::hook::{CommentKind, HostIssue};
+use crate::prompt::MAX_PROMPT_CHARS;
 
 use super::around::Around;
 use super::batch::{AROUND_CHARS, BODY_CHARS, Form, Part, SPARE_CHARS, WrittenPrompt, files_of, quoted_text};

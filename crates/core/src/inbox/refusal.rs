@@ -2,8 +2,8 @@
 
 use super::Outcome;
 use super::route::MARKER;
+use crate::hook::HostUser;
 use crate::markdown::gfm_line;
-use crate::ports::HostUser;
 use crate::rate::RateState;
 
 /// Returns the marker of an answer, by which a person gets it once in a conversation for each kind of reason: the name of

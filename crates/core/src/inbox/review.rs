@@ -5,12 +5,12 @@
 
 use super::batch::quoted_text;
 use super::text::{Dialect, Shown};
+use crate::conversation::{DiffLine, NewReview, ReviewComment};
 use crate::ids::Sha;
 use crate::markdown::gfm;
-use crate::ports::{DiffLine, NewReview, ReviewComment};
-use crate::position::{LineRange, Position};
+use crate::position::{DiffSide, LineRange, Position};
+use crate::pull::diff_names;
 use crate::pull::reviewed::ReviewedPull;
-use crate::pull::{DiffSide, diff_names};
 use crate::suggestion::diff_lines;
 
 /// The maximum number of comments on lines of a review.

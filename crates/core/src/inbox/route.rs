@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::Outcome;
 use super::text::{self, Dialect};
 use super::version::text_hash;
-use crate::hook::{CommentAction, HookContent, HookEvent, HostComment, HostReview, IssueAction};
-use crate::ports::{CommentKind, HostUser, LineComment};
+use crate::conversation::LineComment;
+use crate::hook::{CommentAction, CommentKind, HookContent, HookEvent, HostComment, HostReview, HostUser, IssueAction};
 use crate::project::{CommentSettings, Reviews};
 use crate::pull::comment::service;
 

@@ -54,10 +54,9 @@ fn block(Patch { text, needs_unidiff_zero }: &Patch, boundary: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hook::{CommentKind, HostUser};
     use crate::inbox::earlier::Earlier;
-    use crate::ports::{CommentKind, HostUser};
-    use crate::position::{LineRange, Position};
-    use crate::pull::DiffSide;
+    use crate::position::{DiffSide, LineRange, Position};
     use crate::suggestion::Replaces;
 
     fn part(body: &str, side: DiffSide, hunk: &str) -> Part {

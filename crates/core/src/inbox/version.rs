@@ -81,8 +81,7 @@ pub fn compare_texts(one: &str, other: &str) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hook::HostComment;
-    use crate::ports::{CommentKind, HostUser};
+    use crate::hook::{CommentKind, HostComment, HostUser};
 
     fn comment(action: CommentAction, version: &str) -> HookContent {
         let comment = HostComment {

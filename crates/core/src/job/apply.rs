@@ -1,13 +1,16 @@
 //! Applies events to a job. This cannot fail, because [`super::decide`] rejects the commands that are not allowed.
 
+use crate::checks;
+use crate::code_host::PullState;
 use crate::job::event::{AfterRun, Counts, Event};
 use crate::job::turn::Ending;
-use crate::job::{Answered, DEFAULT_BRANCH, Ended, InFlightMessage, Job, JobState, Progress, Pull, Unpublished, Work};
+use crate::job::{
+    Answered, DEFAULT_BRANCH, Ended, InFlightMessage, Job, JobState, Progress, Unpublished, Work, pull_updates,
+};
 use crate::message::MessageStatus;
-use crate::pull::PullState;
+use crate::pull::Pull;
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
-use crate::{checks, pull_updates};
 
 /// Applies `event`, which happened at `now`, to `job`.
 pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
@@ -127,7 +130,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             });
         }
         Event::PullRequestState { pull: ended, state, archives_job } => {
-            if let Some(pull) = job.pull.as_mut().filter(|pull| ended.is(pull)) {
+            if let Some(pull) = job.pull.as_mut().filter(|pull| pull.is(ended)) {
                 pull.state = *state;
                 pull.archives_job = *archives_job;
             }

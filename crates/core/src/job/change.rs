@@ -7,21 +7,21 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::checks::next_look;
-use crate::code_host::HostName;
+use crate::code_host::{HostName, PullRef, PullRepository, PullState};
 use crate::diff_stat::MessageDiff;
-use crate::feed::{self, FeedEvent};
+use crate::feed::FeedEvent;
 use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha};
 use crate::inbox::Outcome;
 use crate::job::apply::apply;
-use crate::job::command::{Command, PullRef};
+use crate::job::command::Command;
 use crate::job::decide::{Rejected, decide};
 use crate::job::effect::{self, Effect};
 use crate::job::event::{Event, LogEntry};
 use crate::job::label::Attribute;
-use crate::job::{Job, Pull, PullRepository};
+use crate::job::{Job, feed};
 use crate::message::{DeliveryMode, Message, MessageStatus, MessageText, NewMessage, Origin};
 use crate::pull::base_comparison::BaseComparison;
-use crate::pull::{IndexedPull, PullState};
+use crate::pull::{IndexedPull, Pull};
 use crate::run::{Reason, Run, RunStatus, Usage};
 use crate::time::Timestamp;
 

@@ -1,15 +1,17 @@
 //! The commands on a job.
 
+use crate::code_host::PullRef;
 use std::time::Duration;
 
 use crate::checks::CheckReport;
+use crate::code_host::PullState;
 use crate::ids::{MessageId, RunId, Sha, WorkerId};
+use crate::job::Token;
 use crate::job::event::TranscriptEntry;
+use crate::job::pull_updates::OutdatedPull;
 use crate::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use crate::job::{Pull, PullRepository, Token};
 use crate::message::{MessageText, NewMessage};
-use crate::pull::{PullState, PullSummary};
-use crate::pull_updates::OutdatedPull;
+use crate::pull::{Pull, PullSummary};
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
 
@@ -70,23 +72,6 @@ pub enum Command {
         /// The report.
         report: Report,
     },
-}
-
-/// A pull request, by its repository and its number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PullRef {
-    /// The repository.
-    pub repository: PullRepository,
-    /// The number.
-    pub number: u64,
-}
-
-impl PullRef {
-    /// Returns whether this is the pull request `pull`.
-    #[must_use]
-    pub fn is(&self, pull: &Pull) -> bool {
-        pull.number == self.number && pull.repository.as_ref() == Some(&self.repository)
-    }
 }
 
 /// A worker's request for work.

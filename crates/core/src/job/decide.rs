@@ -5,14 +5,15 @@ mod checks;
 mod pull_updates;
 mod waiting;
 
+use crate::code_host::{PullRef, PullState};
 use crate::ids::{MessageId, RunId, Sha, WorkerId};
 use crate::job::apply::apply;
-use crate::job::command::{Claim, Command, Outcome, Published, PullRef, Report};
+use crate::job::command::{Claim, Command, Outcome, Published, Report};
 use crate::job::event::{AfterRun, Counts, Event, TranscriptEntry};
 use crate::job::turn::{Ending, TurnArtifacts};
-use crate::job::{Ended, InFlightMessage, Job, JobState, Lease, Progress, Pull, Token, Work};
+use crate::job::{Ended, InFlightMessage, Job, JobState, Lease, Progress, Token, Work};
 use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, MessageText, NewMessage};
-use crate::pull::{PullState, PullSummary};
+use crate::pull::{Pull, PullSummary};
 use crate::retry::{MAX_FAILURES, MAX_LOSSES, backoff, takeover_delay};
 use crate::run::{Reason, ReasonCode, RunStatus, Usage};
 use crate::time::Timestamp;

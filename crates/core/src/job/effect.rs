@@ -5,13 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::code_host::HostName;
+use crate::checks::StatusState;
+use crate::code_host::{HostName, PullState};
 use crate::ids::{JobId, MessageId, Sha};
 use crate::job::event::Event;
 use crate::job::{Job, Token};
 use crate::message::Origin;
-use crate::ports::StatusState;
-use crate::pull::PullState;
 
 /// An effect. It may be carried out more than once, so it must be idempotent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,7 +136,7 @@ pub fn of_event(job: &Job, event: &Event) -> Option<Effect> {
         Event::JobFailed(_) => status(job, StatusState::Failure),
         // The pull request may end while the agent works.
         Event::PullRequestState { pull, .. } => {
-            let is_current = job.pull.as_ref().is_some_and(|known| pull.is(known));
+            let is_current = job.pull.as_ref().is_some_and(|known| known.is(pull));
             status(job, StatusState::Success).filter(|_| is_current)
         }
         Event::JobCreated(_)

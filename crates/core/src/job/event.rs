@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::checks::{CheckReport, CheckStop};
+use crate::code_host::{PullRef, PullState};
 use crate::ids::{MessageId, RunId, Sha};
-use crate::job::command::PullRef;
+use crate::job::pull_updates::UpdateStop;
 use crate::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use crate::job::{Job, Lease, Pull, Unpublished, Waiting};
+use crate::job::{Job, Lease, Unpublished, Waiting};
 use crate::message::{MessageStatus, MessageText, NewMessage};
 use crate::pull::base_comparison::BaseComparison;
-use crate::pull::{PullState, PullSummary};
-use crate::pull_updates::UpdateStop;
+use crate::pull::{Pull, PullSummary};
 use crate::run::{Reason, RunStatus, Usage};
 use crate::time::Timestamp;
 

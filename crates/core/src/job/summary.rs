@@ -1,13 +1,11 @@
 //! Summaries of jobs: the data that a row of a list shows in addition to the job itself.
 
+use crate::message::PlanProgress;
 use std::time::Duration;
-
-use serde_json::Value;
 
 use super::event::{LogEntry, TranscriptKind};
 use crate::ids::{JobId, RunId};
 use crate::job::label::Attribute;
-use crate::markdown::cut;
 use crate::time::Timestamp;
 
 /// The number of entries at the end of a log among which the current tool call of a job is looked for, so that the cost
@@ -42,35 +40,6 @@ impl JobSummary {
             Attribute::Author(author) => Some(author.as_str()),
             _ => None,
         })
-    }
-}
-
-/// The progress of an agent's plan.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PlanProgress {
-    /// The number of completed steps.
-    pub done: u64,
-    /// The number of steps.
-    pub total: u64,
-    /// The text of the step that the agent works on: the first one in progress, otherwise the first one that is not
-    /// completed. At most [`STEP_CHARS`] characters.
-    pub current: Option<String>,
-}
-
-/// The maximum length of the text of a step of a plan, in characters.
-pub const STEP_CHARS: usize = 120;
-
-impl PlanProgress {
-    /// Reads the data of the log entry of a plan; `None` if the plan has no steps.
-    #[must_use]
-    pub fn of(data: &Value) -> Option<Self> {
-        let steps = data["entries"].as_array().filter(|steps| !steps.is_empty())?;
-        let done = steps.iter().filter(|step| step["status"] == "completed").count();
-        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        let with = |status: &str| steps.iter().find(|step| step["status"] == status);
-        let current = with("in_progress").or_else(|| steps.iter().find(|step| step["status"] != "completed"));
-        let text = current.and_then(|step| step["content"].as_str()).map(|text| cut(text.trim(), STEP_CHARS));
-        Some(Self { done: number(done), total: number(steps.len()), current: text.filter(|text| !text.is_empty()) })
     }
 }
 

@@ -1,8 +1,9 @@
 //! The branch, the artifacts and the end of an agent's turn.
 
+use crate::code_host::PullRepository;
 use crate::diff_stat::TurnDiff;
 use crate::ids::Sha;
-use crate::job::{Branch, Job, PullRepository};
+use crate::job::{Branch, Job};
 use crate::run::Reason;
 
 /// The end of an agent's turn.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::job::command::PullRef;
+use crate::code_host::PullRef;
 use crate::project::Project;
 use crate::pull::compared::Compared;
 

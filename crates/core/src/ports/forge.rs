@@ -1,5 +1,6 @@
 //! Code hosts, which store repositories and open pull requests.
 
+use crate::code_host::HostRepository;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
@@ -9,15 +10,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::code_host::expiry::Expiry;
-use crate::code_host::{CodeHost, HostName};
+use crate::code_host::{CodeHost, HostName, PullRepository};
 use crate::finding::Finding;
 use crate::hosted_storage::{HostedStorage, StorageRecord};
-use crate::job::PullRepository;
 use crate::message::SourceAuthor;
 use crate::poll::{PollQuery, Polled};
 use crate::project::{Host, Project, RestrictedHost, SecretChanges, repository_host};
 use crate::pull::{HostPull, NewPull, PullChange};
-use crate::run::{Reason, ReasonCode};
+use crate::run::Reason;
 
 use super::StoreError;
 
@@ -26,13 +26,9 @@ mod conversation;
 mod discussion;
 mod review;
 
-pub use checks::{Check, CheckState, Checks, CommitStatus, OWN_STATUS, StatusState};
-pub use conversation::{CommentFile, Conversation, Said, Subject};
-pub use discussion::{
-    CommentKind, CommentPlace, CommentRef, Discussion, HostThread, HostUser, InThread, LineComment, NewReply,
-    Permission, Reaction, Replied, ThreadComment,
-};
-pub use review::{DiffLine, NewReview, ReviewComment};
+pub use checks::Checks;
+pub use conversation::CommentFile;
+pub use discussion::Discussion;
 
 /// A user name and a password or token for git over HTTP. `Debug` does not show the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -134,37 +130,6 @@ impl ForgeError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ImportFailed(pub String);
-
-/// A repository as its code host describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostRepository {
-    /// The ID, which stays the same when the repository is renamed. On the built-in host, the name.
-    pub id: String,
-    /// The current path, such as `owner/name`.
-    pub path: String,
-    /// The default branch; `None` for an empty repository on some hosts.
-    pub default_branch: Option<String>,
-    /// `true` if the credential may push; `None` if the host does not say.
-    pub can_push: Option<bool>,
-    /// `true` if the repository is read-only.
-    pub is_archived: bool,
-    /// The paths of the files that the host runs as pipelines, if its settings name other ones than the usual ones.
-    pub ci_paths: Vec<String>,
-}
-
-impl HostRepository {
-    /// Returns the reason why nothing can be pushed to the repository, if the host says so.
-    #[must_use]
-    pub fn read_only(&self) -> Option<Reason> {
-        let path = &self.path;
-        if self.is_archived {
-            let text = format!("the repository {path} is archived, so it is read-only; unarchive it");
-            return Some(Reason::new(ReasonCode::RepositoryArchived, text));
-        }
-        let text = || format!("the credential may read {path} but not push to it; give it write access");
-        (self.can_push == Some(false)).then(|| Reason::new(ReasonCode::PermissionMissing, text()))
-    }
-}
 
 /// A repository on a code host.
 #[async_trait]

@@ -12,8 +12,8 @@ use crate::ids::{JobId, ProjectId};
 use crate::model::Dialect;
 use crate::model::budget::Budgets;
 use crate::model::price::Tokens;
-use crate::project::SecretValue;
 use crate::run::{Reason, Usage};
+use crate::secret::SecretValue;
 
 /// Opens proxies for sandboxes.
 pub trait Gateway: Send + Sync {

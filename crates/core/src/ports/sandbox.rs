@@ -1,5 +1,7 @@
 //! Sandboxes, in which agents, setup commands and git on the agent's tree run.
 
+use crate::project::Resources;
+use crate::worker::{Containment, FreeSpace, Guarantee};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -9,41 +11,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::project::PullPolicy;
-
-/// A guarantee of a sandbox, and whether it holds on this machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Guarantee {
-    /// The name, such as `network`.
-    pub name: &'static str,
-    /// `true` if a test has shown that the guarantee holds.
-    pub holds: bool,
-    /// A note on how the sandbox provides the guarantee, or the remedy if it does not.
-    pub note: String,
-}
-
-/// The guarantees of the sandbox of a machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Containment {
-    /// The name of the back end.
-    pub sandbox: &'static str,
-    /// All guarantees.
-    pub guarantees: Vec<Guarantee>,
-    /// The names of the guarantees that the configuration does not require.
-    pub given_up: Vec<String>,
-}
-
-impl Containment {
-    /// Returns the required guarantees that do not hold.
-    pub fn missing(&self) -> impl Iterator<Item = &Guarantee> {
-        self.guarantees.iter().filter(|one| !one.holds && !self.given_up.iter().any(|name| name == one.name))
-    }
-
-    /// Returns whether agents may be run, that is, whether all required guarantees hold.
-    #[must_use]
-    pub fn is_enough(&self) -> bool {
-        self.missing().next().is_none()
-    }
-}
 
 /// The state of a machine that carries out runs.
 #[async_trait]
@@ -59,23 +26,6 @@ pub trait Containing: Send + Sync {
 
     /// Checks whether programs can be started now, as [`Sandbox::available`] does.
     async fn available(&self) -> Result<(), SandboxError>;
-}
-
-/// The free space on a disk, and the reserve to keep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FreeSpace {
-    /// Free bytes.
-    pub free_bytes: u64,
-    /// The reserve in bytes. With less free space, no run begins, and active runs are stopped.
-    pub reserve_bytes: u64,
-}
-
-impl FreeSpace {
-    /// Returns whether runs may begin.
-    #[must_use]
-    pub const fn is_enough(self) -> bool {
-        self.free_bytes >= self.reserve_bytes
-    }
 }
 
 /// The paths of a job's folders in the sandbox. They never change during the life of a job, because agents store
@@ -125,22 +75,6 @@ impl fmt::Debug for Spawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spawn").field("argv", &self.argv).field("workspace", &self.workspace).finish_non_exhaustive()
     }
-}
-
-/// The resource limits of a program and everything that it starts, together; `None` means no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Resources {
-    /// The memory in bytes, including files in memory.
-    pub memory_bytes: Option<u64>,
-    /// The number of processes and threads.
-    pub processes: Option<u32>,
-    /// The processor time in thousandths of one processor. A program that needs more is delayed.
-    pub cpu_millis: Option<u32>,
-    /// The size in bytes of each file that the program writes.
-    pub file_bytes: Option<u64>,
-    /// The size in bytes of all files on the disk that the program's user owns, if the back end lets the kernel enforce
-    /// it. The kernel's limit is slightly higher.
-    pub disk_bytes: Option<u64>,
 }
 
 /// A resource limit that a program has reached.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::project::SecretValue;
+use crate::secret::SecretValue;
 use crate::slack::SlackEvent;
 use crate::time::Timestamp;
 

@@ -28,7 +28,7 @@ use async_trait::async_trait;
 
 use crate::time::Timestamp;
 
-pub use self::admin::{AdminStore, Administered, DecideAdmin};
+pub use self::admin::{AdminError, AdminStore, Administered, DecideAdmin};
 pub use self::checks::CheckStore;
 pub use self::code_hosts::{CodeHostStore, PullCounts, PullCursor, PullFilter, PullIndex};
 pub use self::comparisons::ComparisonStore;
@@ -40,7 +40,7 @@ pub use self::jobs::{
     JobOverview, JobStore, JobWatch, MessageFilter, PATIENCE, PROBE_TIME, Picked, ProjectJobs, RateCharge,
     StatusCounts, UpdateError,
 };
-pub use self::keys::{AuditEntry, AuditFilter, AuditLine, KeyStore};
+pub use self::keys::KeyStore;
 pub use self::outbox::{DutyStore, LockStore, OutboxStore, TaskQuery};
 pub use self::polls::PollStore;
 pub use self::projects::{HoldStore, ProjectStore};
@@ -54,7 +54,7 @@ pub use self::sweep::{Retention, Swept};
 pub use self::templates::TemplateStore;
 pub use self::trusts::TrustStore;
 pub use self::usage::UsageStore;
-pub use self::users::{SessionsToEnd, UserStore};
+pub use self::users::UserStore;
 pub use self::webhooks::{DeliveryBacklog, DeliveryFilter, WebhookStore};
 pub use self::workers::WorkerStore;
 

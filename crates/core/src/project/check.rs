@@ -170,7 +170,8 @@ fn check_text(field: &'static str, text: Option<&str>) -> Result<(), InvalidProj
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::project::{SecretValue, Settings};
+    use crate::project::Settings;
+    use crate::secret::SecretValue;
     use crate::time::Timestamp;
 
     fn project() -> Project {

@@ -192,7 +192,7 @@ impl Content {
         let skipped = follow_ups.len().saturating_sub(FOLLOW_UPS);
         for done in &follow_ups[skipped..] {
             if let Some(answer) = answer(done) {
-                let title = done.issue.map_or_else(|| gfm_line(&crate::job::title_of(&done.prompt)), closes);
+                let title = done.issue.map_or_else(|| gfm_line(&crate::prompt::title_of(&done.prompt)), closes);
                 parts.push(format!("**Follow-up: {title}**\n\n{answer}"));
             }
         }
@@ -230,11 +230,11 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::code_host::HostName;
+    use crate::code_host::{HostName, PullRepository};
+    use crate::conversation::Permission;
+    use crate::hook::CommentKind;
     use crate::ids::{JobId, MessageId};
-    use crate::job::PullRepository;
     use crate::message::{DeliveryMode, MessageSource, SourceAuthor, SourceComment};
-    use crate::ports::{CommentKind, Permission};
     use crate::time::Timestamp;
 
     #[test]

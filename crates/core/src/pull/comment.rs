@@ -1,6 +1,6 @@
 //! Comments on pull requests of the built-in code host: their validation and their IDs.
 
-use crate::ports::HostUser;
+use crate::hook::HostUser;
 
 /// The ID of the service as the author of comments. IDs of users begin with `usr_`.
 pub const SERVICE: &str = "journeyman";

@@ -12,9 +12,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::base_comparison::{BaseComparison, Conflicts};
+use crate::code_host::{PullRef, PullRepository};
 use crate::ids::{ProjectId, Sha};
-use crate::job::PullRepository;
-use crate::job::command::PullRef;
 use crate::project::KeepUpToDate;
 use crate::time::Timestamp;
 

@@ -5,13 +5,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{HostPull, PullState};
+use super::HostPull;
 use crate::branch::check_ref_name;
-use crate::code_host::{HostName, RepositoryPath};
+use crate::code_host::{HostName, HostRepository, PullRepository, PullState, RepositoryPath};
 use crate::ids::Sha;
-use crate::job::{Pull, PullRepository};
-use crate::ports::HostRepository;
 use crate::project::Project;
+use crate::pull::Pull;
 
 /// The segments of URLs that come before the number of a pull request on the known code hosts.
 const SEGMENTS: [&str; 4] = ["pull", "pulls", "merge_requests", "pull-requests"];

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{HostPull, PullState};
-use crate::code_host::HostKind;
+use super::HostPull;
+use crate::code_host::{HostKind, PullState};
 
 /// A pull request that a job reviews. The job reads its branch, also in a fork, and pushes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

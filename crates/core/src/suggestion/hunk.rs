@@ -1,8 +1,7 @@
 //! Parts of diffs, as code hosts give them with comments.
 
-use crate::ports::DiffLine;
-use crate::position::Position;
-use crate::pull::DiffSide;
+use crate::conversation::DiffLine;
+use crate::position::{DiffSide, Position};
 
 /// The mark of a line that is the last one of its file and does not end with a line break.
 pub(super) const NO_NEWLINE: &str = "\\ No newline at end of file";

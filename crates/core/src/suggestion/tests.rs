@@ -1,7 +1,7 @@
 //! Tests of suggestions. Those of `crates/forge/tests` apply the patches with git.
 
 use super::*;
-use crate::pull::DiffSide;
+use crate::position::DiffSide;
 
 fn at(start: u64, end: u64) -> Position {
     Position::lines("src/a.rs".to_owned(), LineRange { start, end }, DiffSide::New)

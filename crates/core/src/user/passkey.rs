@@ -4,8 +4,6 @@
 //! the locked row of the user ([`decide`]): whether the user still has the passkey, whether the challenge is unused, and
 //! whether the signature counter has grown.
 
-pub mod decide;
-
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,6 @@
 //! Every check is a decision on the locked row of the user ([`decide`]), so that no code is accepted twice. The store
 //! has the secret of the app encrypted, and only hashes of the recovery codes.
 
-pub mod decide;
-
 use std::fmt;
 use std::time::Duration;
 

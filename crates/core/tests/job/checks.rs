@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use journeyman_core::checks::{Attempt, CheckReport, CheckResult, CheckStop, Reaction};
+use journeyman_core::code_host::{PullRef, PullState};
 use journeyman_core::job::JobStatus;
 use journeyman_core::job::change::Row;
-use journeyman_core::job::command::{Command, Outcome, Published, PullRef, Report};
+use journeyman_core::job::command::{Command, Outcome, Published, Report};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::turn::Ending;
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
-use journeyman_core::pull::PullState;
 use journeyman_core::run::Usage;
 
 use super::given::{Case, message, repository, running, sha};

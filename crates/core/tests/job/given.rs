@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, PullRepository};
 use journeyman_core::ids::{JobId, MessageId, RunId, Sha, WorkerId};
 use journeyman_core::job::change::{Change, create, step};
 use journeyman_core::job::command::{Claim, Command, NextAttempt, Outcome, Published, Report};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{DEFAULT_BRANCH, Job, Pull, PullRepository, Source, Token};
+use journeyman_core::job::{DEFAULT_BRANCH, Job, Source, Token};
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
+use journeyman_core::pull::Pull;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Timestamp;
 use uuid::Uuid;

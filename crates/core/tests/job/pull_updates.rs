@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use journeyman_core::checks::{Attempt, CheckReport, CheckResult, Reaction};
+use journeyman_core::code_host::{PullRef, PullState};
 use journeyman_core::job::JobStatus;
 use journeyman_core::job::change::Row;
-use journeyman_core::job::command::{Command, PullRef};
+use journeyman_core::job::command::Command;
 use journeyman_core::job::effect::Effect;
+use journeyman_core::job::pull_updates::{OutdatedPull, UpdateStop, report};
 use journeyman_core::job::turn::Ending;
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
-use journeyman_core::pull::PullState;
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
-use journeyman_core::pull_updates::{OutdatedPull, UpdateStop, report};
 
 use super::given::{Case, message, repository, running, sha};
 

@@ -1,10 +1,11 @@
 //! The states of pull requests that a code host tells, and `archiveOnMerge`.
 
+use journeyman_core::code_host::{PullRef, PullState};
+use journeyman_core::job::JobStatus;
 use journeyman_core::job::change::Row;
-use journeyman_core::job::command::{Command, Outcome, Published, PullRef, Report};
+use journeyman_core::job::command::{Command, Outcome, Published, Report};
 use journeyman_core::job::turn::Ending;
-use journeyman_core::job::{JobStatus, Pull};
-use journeyman_core::pull::{IndexedPull, PullState, PullSummary};
+use journeyman_core::pull::{IndexedPull, Pull, PullSummary};
 use journeyman_core::run::Usage;
 
 use super::given::{Case, repository, running, sha};

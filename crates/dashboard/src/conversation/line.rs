@@ -1,8 +1,8 @@
 //! Events that are shown in one line.
 
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::pull_updates::UpdateStop;
 use journeyman_core::pull::base_comparison::Conflicts;
-use journeyman_core::pull_updates::UpdateStop;
 use serde::Deserialize;
 use serde_json::Value;
 

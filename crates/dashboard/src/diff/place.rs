@@ -3,7 +3,8 @@
 use std::fmt;
 
 use askama::filters::HtmlSafe;
-use journeyman_core::pull::{DiffSide, LinePlace};
+use journeyman_core::position::DiffSide;
+use journeyman_core::pull::LinePlace;
 
 use super::{DiffShown, FileDiff, Line, LineClass, parse};
 use crate::diff::shown::SHOWN_LINES;

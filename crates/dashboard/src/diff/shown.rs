@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use journeyman_core::pull::DiffSide;
+use journeyman_core::position::DiffSide;
 
 use super::blocks::{Block, blocks};
 use super::pieces::{self, Piece};

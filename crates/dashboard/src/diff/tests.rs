@@ -356,7 +356,7 @@ fn the_last_file_of_a_diff_that_is_cut_may_have_other_changes() {
 
 #[test]
 fn comments_on_lines_with_hidden_changes_are_attached() {
-    use journeyman_core::pull::DiffSide::{New, Old};
+    use journeyman_core::position::DiffSide::{New, Old};
     let key = |side, line| LineKey { path: "x".to_owned(), side, line };
     for appearance in HIDDEN {
         for (side, line, row, kept_row) in [

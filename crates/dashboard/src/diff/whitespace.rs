@@ -88,7 +88,7 @@ fn pair<'a>(old: &[Line<'a>], new: &[Line<'a>]) -> Vec<Line<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use journeyman_core::pull::DiffSide;
+    use journeyman_core::position::DiffSide;
 
     use super::super::parse::parse;
     use super::*;

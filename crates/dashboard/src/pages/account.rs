@@ -5,10 +5,10 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use journeyman_core::ports::{PasswordsFailed, SessionsToEnd, StoreError};
-use journeyman_core::user::Session;
-use journeyman_core::user::decide::PasswordChange;
+use journeyman_core::admin::user::PasswordChange;
+use journeyman_core::ports::{PasswordsFailed, StoreError};
 use journeyman_core::user::passkey::Passkey;
+use journeyman_core::user::{Session, SessionsToEnd};
 
 use super::connect::provider_name;
 use super::secret::NewSecret;

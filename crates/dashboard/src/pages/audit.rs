@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::stream::try_unfold;
 use journeyman_app::{AuditFormat, Error};
-use journeyman_core::ports::AuditFilter;
+use journeyman_core::audit::AuditFilter;
 
 use self::filter::{AuditParameters, Choice, KINDS};
 use self::sentence::{People, Sentence};

@@ -12,13 +12,13 @@ use axum::Router;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use axum::routing::get;
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::model::price::day;
 use journeyman_core::ports::{JobFilter, ProjectJobs, StoreError};
 use journeyman_core::project::Project;
-use journeyman_core::pull::PullState;
 use serde::Deserialize;
 
 use self::needs::Need;

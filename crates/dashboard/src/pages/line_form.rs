@@ -1,7 +1,7 @@
 //! The form for a comment on a line of a diff.
 
 use askama::Template;
-use journeyman_core::pull::DiffSide;
+use journeyman_core::position::DiffSide;
 
 use crate::diff::{Appearance, LineKey};
 use crate::failure::Failure;

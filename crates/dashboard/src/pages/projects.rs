@@ -6,13 +6,14 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use journeyman_app::{Error, RefusalKind};
+use journeyman_core::admin::project::Proposal;
 use journeyman_core::finding::{Finding, first_failure};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::ProjectJobs;
-use journeyman_core::project::decide::Proposal;
 use journeyman_core::project::{
-    CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, Project, SecretChanges, SecretValue, Settings, check,
+    CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, Project, SecretChanges, Settings, check,
 };
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 
 use super::findings::{self, Line};

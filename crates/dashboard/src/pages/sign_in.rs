@@ -10,8 +10,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_app::Error;
-use journeyman_core::ports::{SessionsToEnd, StoreError};
-use journeyman_core::user::{Role, User, user_name};
+use journeyman_core::ports::StoreError;
+use journeyman_core::user::{Role, SessionsToEnd, User, user_name};
 use serde::Deserialize;
 
 use super::code;

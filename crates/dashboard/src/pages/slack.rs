@@ -7,7 +7,7 @@ use askama::Template;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::{get, post};
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{
     SlackInboxEvent, SlackMode, SlackPost, SlackPostState, SlackSecret, SlackSecretChanges, SlackWorkspace,
 };

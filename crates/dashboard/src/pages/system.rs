@@ -13,7 +13,7 @@ use axum::Router;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use axum::routing::get;
-use journeyman_core::ports::Containment;
+use journeyman_core::worker::Containment;
 
 use self::agents::AgentRow;
 use self::found::Found;
@@ -145,7 +145,7 @@ fn summary(frame: &Frame, found: &Found) -> String {
 
 fn sandbox(found: &Containment) -> Sandbox {
     let text = |text: &str| visible::line(text).into_owned();
-    let guarantee = |one: &journeyman_core::ports::Guarantee| Guarantee {
+    let guarantee = |one: &journeyman_core::worker::Guarantee| Guarantee {
         name: text(one.name),
         badge: match (one.holds, found.given_up.iter().any(|name| name == one.name)) {
             (true, _) => ("ok", "holds"),

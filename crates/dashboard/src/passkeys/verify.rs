@@ -5,9 +5,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ciborium::Value;
+use journeyman_core::admin::passkey::Presented;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::TokenHash;
-use journeyman_core::user::passkey::decide::Presented;
 use journeyman_core::user::passkey::{Assertion, Challenge, Passkey, PasskeyRefusal};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::code_host::PullState;
 use journeyman_core::key::{ApiKey, NewKey, Scope};
-use journeyman_core::ports::{AuditEntry, KeyStore as _, UserStore as _};
-use journeyman_core::pull::PullState;
+use journeyman_core::ports::{KeyStore as _, UserStore as _};
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
 use journeyman_testkit::Seeds as _;

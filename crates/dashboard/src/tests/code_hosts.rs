@@ -8,7 +8,7 @@ use journeyman_core::code_host::{Access, CodeHostId, HostName};
 use journeyman_core::hook::{EventRepository, HookContent, HookEvent};
 use journeyman_core::inbox::{Content, Decision, InboxState, NewEvent, Next, Outcome};
 use journeyman_core::ports::{CodeHostStore as _, InboxStore as _, KeyStore as _, ProjectStore as _, UserStore as _};
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::{Role, Session, TokenHash};
 use journeyman_forge::CodeHosts;

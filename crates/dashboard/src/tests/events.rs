@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::http::Method;
+use journeyman_core::code_host::PullState;
 use journeyman_core::job::event::TranscriptKind;
-use journeyman_core::pull::PullState;
 use journeyman_core::user::Role;
 use serde_json::json;
 

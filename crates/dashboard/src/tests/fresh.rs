@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::http::{Method, StatusCode};
+use journeyman_core::code_host::PullState;
 use journeyman_core::ports::{
     BegunSignIn, KeyStore, NotProven, ProvenPerson, ReturnedSignIn, SignInProvider, UserStore,
 };
-use journeyman_core::pull::PullState;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::{Identity, PROOF_LIFETIME, Role, TokenHash};
 use journeyman_testkit::{FakeHosts, Seeds as _, until_async};

@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::audit::AuditFilter;
+use journeyman_core::code_host::{PullRef, PullRepository, PullState};
 use journeyman_core::engine::{Admission, NewJob, Prompt};
 use journeyman_core::ids::{JobId, Sha, TrustId, WorkerId};
 use journeyman_core::import::ImportProgress;
-use journeyman_core::job::PullRepository;
-use journeyman_core::job::command::{Outcome, Published, PullRef, Report};
+use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::event::TranscriptKind;
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::ports::{
-    AuditFilter, ImportStore as _, JobFilter, JobStore as _, KeyStore as _, PullPagesError, UserStore as _,
+    ImportStore as _, JobFilter, JobStore as _, KeyStore as _, PullPagesError, UserStore as _,
 };
-use journeyman_core::pull::PullState;
 use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Clock as _;

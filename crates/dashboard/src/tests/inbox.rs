@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::http::Method;
-use journeyman_core::code_host::{CodeHost, CodeHostId, HostKind, HostName};
-use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostComment};
+use journeyman_core::code_host::{CodeHost, CodeHostId, HostKind, HostName, PullState};
+use journeyman_core::hook::{
+    CommentAction, CommentKind, EventRepository, HookContent, HookEvent, HostComment, HostUser,
+};
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::inbox::{Content, Decision, InboxEvent, InboxState, NewEvent, Next, Outcome};
-use journeyman_core::ports::{
-    CommentKind, HookRefusal, Hooks, HostUser, InboxStore as _, JobStore as _, RawHook, StoreError, VerifiedHook,
-};
-use journeyman_core::pull::PullState;
+use journeyman_core::ports::{HookRefusal, Hooks, InboxStore as _, JobStore as _, RawHook, StoreError, VerifiedHook};
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
 
@@ -159,7 +158,7 @@ impl Fixture {
         let source = journeyman_core::message::MessageSource {
             origin: journeyman_core::message::Origin::Comment,
             newer: None,
-            repository: journeyman_core::job::PullRepository::local("shop"),
+            repository: journeyman_core::code_host::PullRepository::local("shop"),
             number: 7,
             id: "1".to_owned(),
             url: String::new(),

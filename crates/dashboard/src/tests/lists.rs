@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::code_host::PullState;
 use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::JobId;
 use journeyman_core::job::event::TranscriptKind;
@@ -12,7 +13,6 @@ use journeyman_core::job::{JobState, JobStatus};
 use journeyman_core::model::Effort;
 use journeyman_core::ports::{JobStore as _, WebhookStore as _};
 use journeyman_core::project::Project;
-use journeyman_core::pull::PullState;
 use journeyman_core::user::Role;
 use journeyman_testkit::Seeds as _;
 use serde_json::json;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::code_host::PullState;
 use journeyman_core::ports::{KeyStore, UserStore};
-use journeyman_core::pull::PullState;
 use journeyman_core::time::Clock;
 use journeyman_core::user::passkey::{CHALLENGE_LIFETIME, MAX_PASSKEYS, Passkey};
 use journeyman_core::user::second_factor::RequiredOf;

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::http::{Method, StatusCode};
+use journeyman_core::code_host::{PullRef, PullRepository, PullState};
 use journeyman_core::engine::Admission;
 use journeyman_core::ids::{JobId, Sha, WorkerId};
-use journeyman_core::job::command::{Outcome, Published, PullRef, Report};
+use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{Pull, PullRepository};
 use journeyman_core::ports::{
     CommitLine, JobStore as _, KeyStore, PullDetail, PullMerge, PullPages, PullPagesError, PullStore,
     SpendingStore as _, Sums,
 };
 use journeyman_core::project::Project;
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
-use journeyman_core::pull::{LocalPull, NewComment, NewMerge, NewPull, PullState, Verdict};
+use journeyman_core::pull::{LocalPull, NewComment, NewMerge, NewPull, Pull, Verdict};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::user::Role;

@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, PullRef, PullRepository, PullState};
 use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::JobId;
-use journeyman_core::job::command::PullRef;
-use journeyman_core::job::{JobOptions, Pull, PullRepository};
+use journeyman_core::job::JobOptions;
 use journeyman_core::poll::{Poll, PollProblem};
 use journeyman_core::ports::{JobStore, PollStore, ProjectStore};
 use journeyman_core::project::Project;
-use journeyman_core::pull::PullState;
+use journeyman_core::pull::Pull;
 use journeyman_core::pull::existing::ExistingPull;
 use journeyman_core::user::Role;
 use journeyman_testkit::Seeds as _;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::JobId;
 use journeyman_core::ports::JobStore as _;
-use journeyman_core::pull::PullState;
 use journeyman_core::user::Role;
 
 use super::pulls::{Fake, detail, job_with_pull};

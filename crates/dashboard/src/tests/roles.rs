@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::code_host::PullState;
 use journeyman_core::engine::Admission;
 use journeyman_core::ids::{JobId, KeyId, UserId};
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::ports::{JobFilter, JobStore, KeyStore, UserStore};
 use journeyman_core::project::Project;
-use journeyman_core::pull::PullState;
 use journeyman_core::user::{Identity, Role, Session, TokenHash, User};
 use journeyman_testkit::Seeds as _;
 use uuid::Uuid;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
+use journeyman_core::code_host::PullState;
 use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::{JobId, UserId};
 use journeyman_core::ports::{
     JobFilter, JobStore, KeyStore, ProjectStore, TemplateStore, UserStore, WebhookStore as _,
 };
 use journeyman_core::project::Project;
-use journeyman_core::pull::PullState;
 use journeyman_core::user::{Role, Session, TokenHash};
 use journeyman_testkit::Seeds as _;
 use tower::ServiceExt as _;

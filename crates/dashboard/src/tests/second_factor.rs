@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use journeyman_app::Caller;
+use journeyman_core::code_host::PullState;
 use journeyman_core::ports::{KeyStore, Seal as _, UserStore};
-use journeyman_core::pull::PullState;
 use journeyman_core::time::Clock;
 use journeyman_core::user::second_factor::{
     MAX_FAILURES, PAUSE, PENDING_LIFETIME, RequiredOf, SecondFactor, TotpSecret, step,
@@ -219,7 +219,7 @@ async fn a_sign_in_ends_with_the_password_the_second_factor_and_the_user() {
             "password" => {
                 let to = PasswordHash("another long one".to_owned());
                 let keep = TokenHash::of(&token(Role::Member));
-                let change = journeyman_core::user::decide::PasswordChange { from: user.password, to, keep };
+                let change = journeyman_core::admin::user::PasswordChange { from: user.password, to, keep };
                 fixture.store.set_password(user.id, change, audit_entry()).await.unwrap();
             }
             "second factor" => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::code_host::PullState;
 use journeyman_core::model::Effort;
 use journeyman_core::model::budget::Budgets;
 use journeyman_core::ports::ProjectStore;
@@ -11,7 +12,6 @@ use journeyman_core::project::{
     KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, PullRequestSettings, Resolve,
     ReviewRequests, Reviews, SandboxSettings, SecretUse, Settings, Submodules, ToolKind,
 };
-use journeyman_core::pull::PullState;
 use journeyman_core::user::Role;
 use journeyman_testkit::Seeds as _;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::code_host::PullState;
 use journeyman_core::ports::{JobFilter, JobStore, KeyStore, ProjectStore, UserStore};
-use journeyman_core::pull::PullState;
 use journeyman_core::time::Clock;
 use journeyman_core::user::{Role, SESSION_IDLE, SESSION_LIFETIME, SignInLink, TokenHash, User};
 use journeyman_testkit::{Seeds as _, until_async};

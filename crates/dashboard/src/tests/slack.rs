@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::code_host::PullState;
 use journeyman_core::inbox::InboxState;
 use journeyman_core::ports::{SlackStore as _, UserStore as _};
-use journeyman_core::pull::PullState;
 use journeyman_core::slack::{
     NewSlackEvent, NewSlackPost, SLACK_LEASE, SlackContent, SlackDecision, SlackEvent, SlackMode, SlackNext,
     SlackOutcome, SlackPostContent, SlackPostState, SlackPosted, SlackSecret,

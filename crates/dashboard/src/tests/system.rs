@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Method;
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{HoldStore as _, WorkerStore as _};
 use journeyman_core::project::hold::{HoldCause, HoldFailure};
-use journeyman_core::pull::PullState;
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::user::Role;

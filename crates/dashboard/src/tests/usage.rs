@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::code_host::PullState;
 use journeyman_core::engine::{Admission, NewJob, Prompt};
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::project::Project;
-use journeyman_core::pull::PullState;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::user::Role;
 use journeyman_testkit::Seeds as _;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::code_host::PullState;
 use journeyman_core::feed::FeedKind;
 use journeyman_core::ports::WebhookStore as _;
-use journeyman_core::pull::PullState;
 use journeyman_core::user::Role;
 use journeyman_core::webhook::{Disabled, GIVE_UP_AFTER, Webhook};
 

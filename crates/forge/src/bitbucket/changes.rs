@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment};
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::hook::{CommentAction, CommentKind, HookContent, HookEvent, HostComment};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled, WatchedPull};
-use journeyman_core::ports::{CommentKind, ForgeError, HostRepository};
+use journeyman_core::ports::ForgeError;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -5,11 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostComment};
+use journeyman_core::code_host::PullState;
+use journeyman_core::hook::{
+    CommentAction, CommentKind, EventRepository, HookContent, HookEvent, HostComment, HostUser,
+};
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{CommentKind, HookRefusal, HostUser, RawHook};
-use journeyman_core::project::SecretValue;
-use journeyman_core::pull::PullState;
+use journeyman_core::ports::{HookRefusal, RawHook};
+use journeyman_core::secret::SecretValue;
 use serde::Deserialize;
 use serde_json::Value;
 

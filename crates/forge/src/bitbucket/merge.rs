@@ -1,7 +1,9 @@
 //! What Bitbucket Cloud tells about the merge of pull requests.
 
+use journeyman_core::checks::Check;
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::hook::HostUser;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{Check, HostRepository, HostUser};
 use serde::Deserialize;
 
 use super::wire::{Page, User};

@@ -1,15 +1,17 @@
 //! The requests that make up the operations of [`Api`](crate::hosted::Api).
 
 use http::{Method, StatusCode};
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::Permission;
+use journeyman_core::hook::HostUser;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{ForgeError, HostRepository, HostUser, Permission};
+use journeyman_core::ports::ForgeError;
 use journeyman_core::pull::PullChange;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::wire;
 use super::wire::{Page, Pipeline, PullRequest, User};
-use super::{ALL_STATES, Bitbucket, PAGES, at, parts, quoted};
+use super::{ALL_STATES, Bitbucket, PAGES, at, parts, quoted, wire};
 use crate::http::{Answer, Authorization, encoded};
 use crate::json::sha;
 

@@ -1,12 +1,13 @@
 //! Comments on lines of a pull request.
 
 use http::Method;
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::ReviewComment;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{ForgeError, HostRepository, ReviewComment};
+use journeyman_core::ports::ForgeError;
 use serde_json::{Value, json};
 
-use super::wire;
-use super::{Bitbucket, at};
+use super::{Bitbucket, at, wire};
 
 /// Writes a comment on lines of the diff. Bitbucket shows it at the newest commit.
 pub(super) async fn add(
@@ -38,7 +39,7 @@ fn inline(comment: &ReviewComment) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use journeyman_core::ports::DiffLine;
+    use journeyman_core::conversation::DiffLine;
 
     use super::*;
 

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use journeyman_core::code_host::{Access, CodeHost, HostKind, HostSecrets};
-use journeyman_core::ports::CheckState;
-use journeyman_core::pull::PullState;
+use journeyman_core::checks::CheckState;
+use journeyman_core::code_host::{Access, CodeHost, HostKind, HostSecrets, PullState};
 use journeyman_testkit::World;
 use journeyman_testkit::code_host::{self, CodeHostServer, Place, Product, State};
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use journeyman_core::ports::{HostThread, InThread};
+use journeyman_core::conversation::{HostThread, InThread};
 
 use super::wire::Comment;
 
@@ -44,7 +44,7 @@ pub(super) fn of(listed: Vec<Comment>, of: &[InThread]) -> Vec<HostThread> {
 
 #[cfg(test)]
 mod tests {
-    use journeyman_core::ports::CommentKind;
+    use journeyman_core::hook::CommentKind;
     use journeyman_core::position::Thread;
     use serde_json::{Value, json};
 

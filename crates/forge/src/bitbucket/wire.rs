@@ -1,9 +1,12 @@
 //! The answers of Bitbucket Cloud, as far as the service needs them.
 
 use http::HeaderMap;
+use journeyman_core::checks::{Check, CheckState};
+use journeyman_core::code_host::PullState;
+use journeyman_core::conversation::{Permission, ThreadComment};
+use journeyman_core::hook::HostUser;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{Check, CheckState, HostUser, Permission, ThreadComment};
-use journeyman_core::pull::{HostPull, PullState};
+use journeyman_core::pull::HostPull;
 use serde::Deserialize;
 use serde_json::Value;
 

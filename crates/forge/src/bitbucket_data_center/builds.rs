@@ -10,8 +10,9 @@ use std::collections::HashSet;
 
 use futures::future::join_all;
 use http::{Method, StatusCode};
+use journeyman_core::checks::{Check, CheckState};
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{Check, CheckState, ForgeError};
+use journeyman_core::ports::ForgeError;
 
 use super::wire::{Build, exception};
 use super::{API, BitbucketDataCenter, Location};

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment};
+use journeyman_core::code_host::{HostRepository, PullState};
+use journeyman_core::conversation::Said;
+use journeyman_core::hook::{CommentAction, CommentKind, HookContent, HookEvent, HostComment};
 use journeyman_core::poll::{PollQuery, Polled, WatchedPull};
-use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, Said};
+use journeyman_core::ports::ForgeError;
 use journeyman_core::position::Thread;
-use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

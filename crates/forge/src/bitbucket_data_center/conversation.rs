@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::{CommentPlace, Conversation, Said, Subject};
 use journeyman_core::inbox::files::attachment_id;
-use journeyman_core::ports::{CommentFile, CommentPlace, Conversation, ForgeError, HostRepository, Said, Subject};
+use journeyman_core::ports::{CommentFile, ForgeError};
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 

@@ -3,11 +3,13 @@
 //! There are no events for builds, and no reviews with several comments: each comment has its own webhook, and an
 //! approval has no text.
 
-use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostComment};
-use journeyman_core::ports::{CommentKind, HookRefusal, HostUser, RawHook};
+use journeyman_core::code_host::PullState;
+use journeyman_core::hook::{
+    CommentAction, CommentKind, EventRepository, HookContent, HookEvent, HostComment, HostUser,
+};
+use journeyman_core::ports::{HookRefusal, RawHook};
 use journeyman_core::position::Thread;
-use journeyman_core::project::SecretValue;
-use journeyman_core::pull::PullState;
+use journeyman_core::secret::SecretValue;
 use serde::Deserialize;
 use serde_json::Value;
 

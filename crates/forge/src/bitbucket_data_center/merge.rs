@@ -2,8 +2,10 @@
 //! pass.
 
 use http::{Method, StatusCode};
+use journeyman_core::checks::Check;
+use journeyman_core::code_host::HostRepository;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{Check, ForgeError, HostRepository};
+use journeyman_core::ports::ForgeError;
 use serde::Deserialize;
 use serde_json::json;
 

@@ -1,7 +1,6 @@
 //! The positions of comments, as webhooks and answers of Bitbucket Data Center describe them.
 
-use journeyman_core::position::Position;
-use journeyman_core::pull::DiffSide;
+use journeyman_core::position::{DiffSide, Position};
 use serde::Deserialize;
 use serde_json::Value;
 

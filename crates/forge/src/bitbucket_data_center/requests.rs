@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use http::{Method, StatusCode};
-use journeyman_core::ports::{ForgeError, HostUser, InThread};
+use journeyman_core::conversation::InThread;
+use journeyman_core::hook::HostUser;
+use journeyman_core::ports::ForgeError;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

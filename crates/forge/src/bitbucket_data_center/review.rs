@@ -1,8 +1,10 @@
 //! Comments on lines of a pull request.
 
 use http::Method;
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::{DiffLine, ReviewComment};
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{DiffLine, ForgeError, HostRepository, ReviewComment};
+use journeyman_core::ports::ForgeError;
 use serde_json::{Value, json};
 
 use super::wire::{fitting, with_hidden_comments};

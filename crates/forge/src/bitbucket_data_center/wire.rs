@@ -1,8 +1,10 @@
 //! The answers of Bitbucket Data Center, as far as the service needs them, and the form of its texts.
 
+use journeyman_core::checks::{Check, CheckState};
+use journeyman_core::code_host::PullState;
+use journeyman_core::hook::HostUser;
 use journeyman_core::inbox::route::MARKER;
-use journeyman_core::ports::{Check, CheckState, HostUser};
-use journeyman_core::pull::{HostPull, PullState};
+use journeyman_core::pull::HostPull;
 use serde::Deserialize;
 
 use super::position::Anchor;

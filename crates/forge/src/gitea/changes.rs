@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue};
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::Said;
+use journeyman_core::hook::{CommentAction, CommentKind, HookContent, HookEvent, HostComment, HostIssue, HostUser};
 use journeyman_core::poll::{PollQuery, Polled, WatchedPull};
-use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, HostUser, Said};
+use journeyman_core::ports::ForgeError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -1,9 +1,10 @@
 //! Conversations of Gitea and Forgejo, and the files in them.
 
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::{CommentPlace, Conversation, Said, Subject};
+use journeyman_core::hook::CommentKind;
 use journeyman_core::inbox::files::HostPages;
-use journeyman_core::ports::{
-    CommentFile, CommentKind, CommentPlace, Conversation, ForgeError, HostRepository, Said, Subject,
-};
+use journeyman_core::ports::{CommentFile, ForgeError};
 use journeyman_core::position::Thread;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;

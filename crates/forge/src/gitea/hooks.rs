@@ -1,11 +1,12 @@
 //! Webhooks of Gitea and Forgejo.
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::hook::{
-    CommentAction, EventRepository, HookContent, HookEvent, HostComment, HostIssue, HostReview, IssueAction,
+    CommentAction, CommentKind, EventRepository, HookContent, HookEvent, HostComment, HostIssue, HostReview, HostUser,
+    IssueAction,
 };
-use journeyman_core::ports::{CommentKind, HookRefusal, HostUser, RawHook};
-use journeyman_core::project::SecretValue;
-use journeyman_core::pull::PullState;
+use journeyman_core::ports::{HookRefusal, RawHook};
+use journeyman_core::secret::SecretValue;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use journeyman_core::checks::Check;
+use journeyman_core::code_host::HostRepository;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{Check, ForgeError, HostRepository};
+use journeyman_core::ports::ForgeError;
 use serde::Deserialize;
 use serde_json::json;
 

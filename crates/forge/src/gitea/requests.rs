@@ -1,8 +1,11 @@
 //! The requests that make up the operations of [`Api`](crate::hosted::Api).
 
 use http::{Method, StatusCode};
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::{CommentRef, Permission};
+use journeyman_core::hook::{CommentKind, HostUser};
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{CommentKind, CommentRef, ForgeError, HostRepository, HostUser, Permission};
+use journeyman_core::ports::ForgeError;
 use journeyman_core::pull::PullChange;
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
 //! The body of a request that writes a review.
 
-use journeyman_core::ports::{NewReview, ReviewComment};
+use journeyman_core::conversation::{NewReview, ReviewComment};
 use serde_json::{Value, json};
 
 /// Returns the body of `POST /repos/{owner}/{repo}/pulls/{index}/reviews`: a comment, which approves nothing.

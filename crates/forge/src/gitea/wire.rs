@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use journeyman_core::hook::HostReview;
+use journeyman_core::checks::{Check, CheckState};
+use journeyman_core::code_host::PullState;
+use journeyman_core::conversation::{HostThread, LineComment, Said, ThreadComment};
+use journeyman_core::hook::{HostReview, HostUser};
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{Check, CheckState, HostThread, HostUser, LineComment, Said, ThreadComment};
-use journeyman_core::position::{Position, Thread};
-use journeyman_core::pull::{DiffSide, HostPull, PullState};
+use journeyman_core::position::{DiffSide, Position, Thread};
+use journeyman_core::pull::HostPull;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;

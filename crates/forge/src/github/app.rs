@@ -8,7 +8,7 @@ use http::Method;
 use journeyman_core::code_host::RepositoryPath;
 use journeyman_core::code_host::manifest::PERMISSIONS;
 use journeyman_core::ports::ForgeError;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,10 @@
 //! Polls of GitHub. One request finds out whether anything has changed, and costs nothing if nothing has.
 
-use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue};
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::Said;
+use journeyman_core::hook::{CommentAction, CommentKind, HookContent, HookEvent, HostComment, HostIssue, HostUser};
 use journeyman_core::poll::{PollQuery, Polled, WatchedPull};
-use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, HostUser, Said};
+use journeyman_core::ports::ForgeError;
 use serde::Deserialize;
 use serde_json::Value;
 

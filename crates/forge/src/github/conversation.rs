@@ -1,10 +1,11 @@
 //! Conversations of GitHub, and the files in them.
 
 use http::Method;
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::{CommentPlace, CommentRef, Conversation, Said, Subject};
+use journeyman_core::hook::CommentKind;
 use journeyman_core::inbox::files::{HostPages, image_addresses};
-use journeyman_core::ports::{
-    CommentFile, CommentKind, CommentPlace, CommentRef, Conversation, ForgeError, HostRepository, Said, Subject,
-};
+use journeyman_core::ports::{CommentFile, ForgeError};
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -3,7 +3,7 @@
 use http::Method;
 use journeyman_core::code_host::manifest::CreatedApp;
 use journeyman_core::ports::ForgeError;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use serde::Deserialize;
 
 use crate::http::{Http, encoded};

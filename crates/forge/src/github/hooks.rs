@@ -1,11 +1,12 @@
 //! Webhooks of GitHub.
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::hook::{
-    CommentAction, EventRepository, HookContent, HookEvent, HostComment, HostIssue, HostReview, IssueAction,
+    CommentAction, CommentKind, EventRepository, HookContent, HookEvent, HostComment, HostIssue, HostReview,
+    IssueAction,
 };
-use journeyman_core::ports::{CommentKind, HookRefusal, RawHook};
-use journeyman_core::project::SecretValue;
-use journeyman_core::pull::PullState;
+use journeyman_core::ports::{HookRefusal, RawHook};
+use journeyman_core::secret::SecretValue;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use journeyman_core::checks::Check;
+use journeyman_core::code_host::HostRepository;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{Check, ForgeError, HostRepository};
+use journeyman_core::ports::ForgeError;
 use serde_json::{Value, json};
 
 use super::{Github, repository_path};

@@ -1,7 +1,6 @@
 //! The positions and threads of comments on lines, as webhooks and answers of GitHub describe them.
 
-use journeyman_core::position::{Position, Thread};
-use journeyman_core::pull::DiffSide;
+use journeyman_core::position::{DiffSide, Position, Thread};
 use serde::Deserialize;
 
 use crate::json::{Id, sha};

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use journeyman_core::ports::{CommentRef, ForgeError, HostRepository, HostThread, InThread, Reaction, ThreadComment};
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::{CommentRef, HostThread, InThread, Reaction, ThreadComment};
+use journeyman_core::ports::ForgeError;
 use serde::Deserialize;
 use serde_json::json;
 

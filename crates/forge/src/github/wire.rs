@@ -1,9 +1,11 @@
 //! The answers of GitHub, as far as the service needs them.
 
+use journeyman_core::checks::{Check, CheckState};
+use journeyman_core::code_host::PullState;
 use journeyman_core::code_host::expiry::Expiry;
+use journeyman_core::conversation::{LineComment, Said, ThreadComment};
 use journeyman_core::hook::HostReview;
-use journeyman_core::ports::{Check, CheckState, LineComment, Said, ThreadComment};
-use journeyman_core::pull::{HostPull, PullState};
+use journeyman_core::pull::HostPull;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue};
+use journeyman_core::code_host::{HostRepository, PullState};
+use journeyman_core::conversation::Said;
+use journeyman_core::hook::{CommentAction, CommentKind, HookContent, HookEvent, HostComment, HostIssue};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
-use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, Said};
-use journeyman_core::pull::PullState;
+use journeyman_core::ports::ForgeError;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;

@@ -9,8 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use http::{Method, StatusCode};
+use journeyman_core::checks::{Check, CheckState};
+use journeyman_core::code_host::HostRepository;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{Check, CheckState, ForgeError, HostRepository};
+use journeyman_core::ports::ForgeError;
 use serde::de::DeserializeOwned;
 
 use super::Gitlab;

@@ -1,7 +1,9 @@
 //! Conversations of GitLab, and the files in them.
 
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::{CommentPlace, Conversation, Said, Subject};
 use journeyman_core::inbox::files::HostPages;
-use journeyman_core::ports::{CommentFile, CommentPlace, Conversation, ForgeError, HostRepository, Said, Subject};
+use journeyman_core::ports::{CommentFile, ForgeError};
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 

@@ -3,13 +3,13 @@
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
+use journeyman_core::code_host::PullState;
 use journeyman_core::hook::{
-    CommentAction, EventRepository, HookContent, HookEvent, HostComment, HostIssue, IssueAction,
+    CommentAction, CommentKind, EventRepository, HookContent, HookEvent, HostComment, HostIssue, HostUser, IssueAction,
 };
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{CommentKind, HookRefusal, HostUser, RawHook};
-use journeyman_core::project::SecretValue;
-use journeyman_core::pull::PullState;
+use journeyman_core::ports::{HookRefusal, RawHook};
+use journeyman_core::secret::SecretValue;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

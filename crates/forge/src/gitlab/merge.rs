@@ -1,7 +1,9 @@
 //! The merge of merge requests of GitLab: what it waits for, and the request to merge when all requirements are met.
 
 use http::Method;
-use journeyman_core::ports::{Check, ForgeError, HostRepository};
+use journeyman_core::checks::Check;
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::ports::ForgeError;
 use serde::Deserialize;
 use serde_json::json;
 

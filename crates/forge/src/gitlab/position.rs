@@ -1,8 +1,7 @@
 //! The positions and threads of notes, as webhooks and answers of GitLab describe them.
 
 use journeyman_core::ids::Sha;
-use journeyman_core::position::{Position, Thread};
-use journeyman_core::pull::DiffSide;
+use journeyman_core::position::{DiffSide, Position, Thread};
 use serde::Deserialize;
 use serde_json::Value;
 

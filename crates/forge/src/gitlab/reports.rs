@@ -1,6 +1,8 @@
 //! The failed tests of CI jobs, from the reports that jobs upload (`artifacts:reports:junit`).
 
-use journeyman_core::ports::{Check, CheckState, ForgeError, HostRepository};
+use journeyman_core::checks::{Check, CheckState};
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::ports::ForgeError;
 use serde::Deserialize;
 use serde_json::Value;
 

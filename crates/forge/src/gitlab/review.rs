@@ -1,8 +1,10 @@
 //! Comments on lines of a merge request.
 
 use http::Method;
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::ReviewComment;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{ForgeError, HostRepository, ReviewComment};
+use journeyman_core::ports::ForgeError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -67,7 +69,7 @@ fn text_of(comment: &ReviewComment, text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use journeyman_core::ports::DiffLine;
+    use journeyman_core::conversation::DiffLine;
 
     use super::*;
 

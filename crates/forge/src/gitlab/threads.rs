@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use journeyman_core::ports::{CommentPlace, ForgeError, HostRepository, HostThread, InThread, ThreadComment};
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::{CommentPlace, HostThread, InThread, ThreadComment};
+use journeyman_core::ports::ForgeError;
 
 use super::hooks::host_user;
 use super::wire::{Discussion, Noteable};

@@ -1,8 +1,10 @@
 //! The answers of GitLab, as far as the service needs them.
 
+use journeyman_core::checks::{Check, CheckState};
+use journeyman_core::code_host::PullState;
 use journeyman_core::code_host::expiry::Expiry;
-use journeyman_core::ports::{Check, CheckState, Permission};
-use journeyman_core::pull::{HostPull, PullState};
+use journeyman_core::conversation::Permission;
+use journeyman_core::pull::HostPull;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

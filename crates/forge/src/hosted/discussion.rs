@@ -1,12 +1,13 @@
 //! The comments of a repository on a code host.
 
 use async_trait::async_trait;
-use journeyman_core::hook::{HostComment, HostIssue, HostReview};
-use journeyman_core::inbox::files::HostPages;
-use journeyman_core::ports::{
-    CommentFile, CommentPlace, CommentRef, Conversation, Discussion, ForgeError, HostThread, HostUser, InThread,
-    LineComment, NewReply, NewReview, Permission, Reaction, Replied,
+use journeyman_core::conversation::{
+    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, NewReply, NewReview, Permission,
+    Reaction, Replied,
 };
+use journeyman_core::hook::{HostComment, HostIssue, HostReview, HostUser};
+use journeyman_core::inbox::files::HostPages;
+use journeyman_core::ports::{CommentFile, Discussion, ForgeError};
 use journeyman_core::time::Timestamp;
 
 use super::{HostedRepository, replies, review};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use journeyman_core::ports::{
-    CommentPlace, Discussion as _, ForgeError, HostRepository, HostThread, InThread, NewReply, Replied,
-};
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::{CommentPlace, HostThread, InThread, NewReply, Replied};
+use journeyman_core::ports::{Discussion as _, ForgeError};
 
 use super::HostedRepository;
 

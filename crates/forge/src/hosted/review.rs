@@ -1,7 +1,9 @@
 //! Writes reviews, so that a repeated attempt writes only what is missing.
 
+use journeyman_core::code_host::HostRepository;
+use journeyman_core::conversation::{CommentPlace, NewReview, ReviewComment};
 use journeyman_core::hook::HostReview;
-use journeyman_core::ports::{CommentPlace, Discussion as _, ForgeError, HostRepository, NewReview, ReviewComment};
+use journeyman_core::ports::{Discussion as _, ForgeError};
 
 use super::HostedRepository;
 

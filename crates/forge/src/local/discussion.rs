@@ -1,15 +1,15 @@
 //! Comments on pull requests of the built-in host.
 
 use async_trait::async_trait;
-use journeyman_core::hook::{HostComment, HostReview};
+use journeyman_core::admin::pull::{author as comment_author, comment_url, review_of};
+use journeyman_core::conversation::{
+    CommentPlace, CommentRef, Conversation, LineComment, Permission, Reaction, Said, Subject,
+};
+use journeyman_core::hook::{CommentKind, HostComment, HostReview, HostUser};
 use journeyman_core::inbox::route::MARKER;
 use journeyman_core::key::Scope;
-use journeyman_core::ports::{
-    CommentKind, CommentPlace, CommentRef, Conversation, Discussion, ForgeError, HostUser, LineComment, Permission,
-    Reaction, Said, Subject,
-};
+use journeyman_core::ports::{Discussion, ForgeError};
 use journeyman_core::pull::comment::{self, SERVICE};
-use journeyman_core::pull::decide::{author as comment_author, comment_url, review_of};
 use journeyman_core::pull::{Comment, NewComment};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::Role;

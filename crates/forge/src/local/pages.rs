@@ -1,12 +1,13 @@
 //! The pages of pull requests: commits, diff and merge.
 
 use async_trait::async_trait;
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::Sha;
 use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{CommitLine, MAX_BRANCHES, PullDetail, PullMerge, PullPages, PullPagesError, StoreError};
 use journeyman_core::project::{Address, Project, parse_address};
 use journeyman_core::pull::base_comparison::Conflicts;
-use journeyman_core::pull::{LocalPull, NewMerge, PullState};
+use journeyman_core::pull::{LocalPull, NewMerge};
 use journeyman_core::time::Timestamp;
 use journeyman_git::GitError;
 

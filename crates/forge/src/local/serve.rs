@@ -11,7 +11,7 @@ use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::job::PullRepository;
+use journeyman_core::code_host::PullRepository;
 use journeyman_core::ports::{GitHttpRequest, GitHttpResponse, GitServer, GitServerError};
 use journeyman_core::project::{Address, Project, parse_address};
 use journeyman_core::pull::compared::MovedBranch;

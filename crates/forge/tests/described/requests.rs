@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use journeyman_core::ports::{CommentPlace, CommitStatus, CreatedPull, HostUser, StatusState};
+use journeyman_core::checks::{CommitStatus, StatusState};
+use journeyman_core::conversation::CommentPlace;
+use journeyman_core::hook::HostUser;
+use journeyman_core::ports::CreatedPull;
 use journeyman_core::pull::PullChange;
 use journeyman_testkit::code_host::Product;
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use journeyman_core::code_host::{CodeHost, HostKind};
-use journeyman_core::hook::{CommentAction, HookContent, HookEvent, IssueAction};
-use journeyman_core::ports::{CommentKind, Hooks as _};
+use journeyman_core::code_host::{CodeHost, HostKind, PullState};
+use journeyman_core::hook::{CommentAction, CommentKind, HookContent, HookEvent, IssueAction};
+use journeyman_core::ports::Hooks as _;
 use journeyman_core::position::Position;
-use journeyman_core::pull::PullState;
 use journeyman_testkit::code_host::Product;
 use serde_json::Value;
 

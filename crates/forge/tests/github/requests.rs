@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use journeyman_core::checks::{CommitStatus, StatusState};
+use journeyman_core::code_host::PullState;
+use journeyman_core::conversation::{CommentPlace, CommentRef, InThread, NewReply, Reaction, Replied};
+use journeyman_core::hook::{CommentKind, HostUser};
 use journeyman_core::poll::{PollQuery, WatchedPull};
-use journeyman_core::ports::{
-    CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Forge, HostAdmin as _, HostUser, InThread,
-    NewReply, Reaction, Replied, StatusState,
-};
+use journeyman_core::ports::{CreatedPull, Forge, HostAdmin as _};
 use journeyman_core::position::Thread;
-use journeyman_core::pull::{PullChange, PullState};
+use journeyman_core::pull::PullChange;
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::code_host::{
     Call, Check, CommentReply, Exchange, Issue, Place, Product, Review, ReviewComment, State,

@@ -1,10 +1,11 @@
 //! GitHub Apps: tokens for one repository, made when they are needed.
 
+use journeyman_core::checks::CheckState;
 use journeyman_core::code_host::{Access, HostSecrets};
-use journeyman_core::ports::{CheckState, ForgeError, Forges as _};
-use journeyman_core::project::SecretValue;
-use journeyman_core::pull::Ensured;
+use journeyman_core::open_pull::Ensured;
+use journeyman_core::ports::{ForgeError, Forges as _};
 use journeyman_core::run::ReasonCode;
+use journeyman_core::secret::SecretValue;
 use journeyman_testkit::code_host::{App, Check, Product, State, User, rsa_key};
 
 use super::given::{Fixture, PATH, discussion};

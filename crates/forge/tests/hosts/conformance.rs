@@ -1,13 +1,14 @@
 //! The behavior that all products must have.
 
-use journeyman_core::hook::{HostComment, HostReview};
+use journeyman_core::checks::{CheckState, CommitStatus, StatusState};
+use journeyman_core::code_host::PullState;
+use journeyman_core::conversation::{CommentPlace, CommentRef, InThread, Permission, Reaction};
+use journeyman_core::hook::{CommentKind, HostComment, HostReview, HostUser};
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{
-    CheckState, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, ForgeError, HostUser, InThread,
-    Permission, Reaction, StatusState,
-};
+use journeyman_core::open_pull::Ensured;
+use journeyman_core::ports::{CreatedPull, ForgeError};
 use journeyman_core::position::Thread;
-use journeyman_core::pull::{Ensured, PullChange, PullState};
+use journeyman_core::pull::PullChange;
 use journeyman_testkit::code_host::{
     self, Bridge, Check, CommentReply, Issue, MergedResult, Pipeline, Place, Product, Review, ReviewComment, State,
 };

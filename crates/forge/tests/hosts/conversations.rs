@@ -1,8 +1,8 @@
 //! Tests of conversations and the files in them.
 
-use journeyman_core::ports::{
-    CommentFile, CommentKind, CommentPlace, CommentRef, Conversation, Discussion, ForgeError,
-};
+use journeyman_core::conversation::{CommentPlace, CommentRef, Conversation};
+use journeyman_core::hook::CommentKind;
+use journeyman_core::ports::{CommentFile, Discussion, ForgeError};
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::code_host::{
     CodeHostServer, Issue, Place, Product, Pull, Review, ReviewComment, State, UploadedFile,
@@ -37,7 +37,8 @@ async fn given(product: Product) -> (Fixture, [u64; 2]) {
 
 /// Returns the names of the authors and the texts of the comments.
 fn texts(conversation: &Conversation) -> Vec<(String, String)> {
-    let text = |said: &journeyman_core::ports::Said| (said.comment.author.name.clone(), said.comment.body.clone());
+    let text =
+        |said: &journeyman_core::conversation::Said| (said.comment.author.name.clone(), said.comment.body.clone());
     conversation.comments.iter().map(text).collect()
 }
 

@@ -1,8 +1,9 @@
 //! Faults of a code host: before and after the effect, closed connections, rate limits.
 
 use http::Method;
-use journeyman_core::ports::{CommentPlace, ForgeError};
-use journeyman_core::pull::Ensured;
+use journeyman_core::conversation::CommentPlace;
+use journeyman_core::open_pull::Ensured;
+use journeyman_core::ports::ForgeError;
 use journeyman_testkit::code_host::{Fault, Product, State};
 
 use super::given::{Fixture, PATH, PRODUCTS, discussion};

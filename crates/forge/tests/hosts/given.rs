@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use journeyman_core::code_host::{Access, CodeHost, HostKind, HostSecrets};
 use journeyman_core::ids::Sha;
+use journeyman_core::open_pull::{Ensure, Ensured};
 use journeyman_core::ports::{Discussion, Forge, Forges as _, ProjectStore as _};
-use journeyman_core::project::{Project, SecretChanges, SecretValue};
-use journeyman_core::pull::{Ensure, Ensured, NewPull};
+use journeyman_core::project::{Project, SecretChanges};
+use journeyman_core::pull::NewPull;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 pub(crate) use journeyman_forge::Outbound;
 use journeyman_forge::{CodeHosts, Parts};

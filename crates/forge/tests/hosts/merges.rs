@@ -1,8 +1,9 @@
 //! The merge of pull requests when all requirements are met, and what hosts tell about it.
 
 use http::Method;
-use journeyman_core::ports::{Check, CheckState};
-use journeyman_core::pull::{Ensure, Ensured, NewPull};
+use journeyman_core::checks::{Check, CheckState};
+use journeyman_core::open_pull::{Ensure, Ensured};
+use journeyman_core::pull::NewPull;
 use journeyman_testkit::code_host::{Fault, Product, PullState};
 use serde_json::json;
 

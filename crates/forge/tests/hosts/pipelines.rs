@@ -1,7 +1,8 @@
 //! GitLab's pipelines, and the effects of commit statuses on them.
 
+use journeyman_core::checks::{CheckState, CommitStatus, StatusState};
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{CheckState, CommitStatus, CreatedPull, Forge, StatusState};
+use journeyman_core::ports::{CreatedPull, Forge};
 use journeyman_testkit::code_host::{Bridge, Check, MergedResult, Pipeline, Product, Status};
 
 use serde_json::json;

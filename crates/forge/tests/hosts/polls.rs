@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 
 use http::Method;
-use journeyman_core::hook::{CommentAction, HookContent, IssueAction};
+use journeyman_core::code_host::PullState;
+use journeyman_core::conversation::CommentPlace;
+use journeyman_core::hook::{CommentAction, CommentKind, HookContent, IssueAction};
 use journeyman_core::inbox::Outcome;
 use journeyman_core::inbox::route::Identity;
 use journeyman_core::inbox::text::Dialect;
+use journeyman_core::open_pull::Ensured;
 use journeyman_core::poll::{Cursor, PollQuery, Polled, WatchedPull};
-use journeyman_core::ports::{CommentKind, CommentPlace, ForgeError};
-use journeyman_core::pull::{Ensured, HostPull, PullState};
+use journeyman_core::ports::ForgeError;
+use journeyman_core::pull::HostPull;
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_testkit::code_host::{self, Fault, Issue, Place, Product, Review, ReviewComment};
 

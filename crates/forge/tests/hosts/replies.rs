@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use http::Method;
-use journeyman_core::ports::{CommentKind, CommentPlace, InThread, NewReply, Replied};
+use journeyman_core::conversation::{CommentPlace, InThread, NewReply, Replied};
+use journeyman_core::hook::CommentKind;
+use journeyman_core::open_pull::Ensured;
 use journeyman_core::position::Thread;
-use journeyman_core::pull::Ensured;
 use journeyman_testkit::code_host::{Call, CommentReply, Fault, Place, Product, Review, ReviewComment, State};
 
 use super::given::{Fixture, PATH, PRODUCTS, discussion};

@@ -1,7 +1,7 @@
 //! What GitHub says about checks beside their results.
 
+use journeyman_core::checks::CheckState;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::CheckState;
 use journeyman_testkit::code_host::{Check, Output, Product};
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Reviews that the service writes, on every code host.
 
-use journeyman_core::ports::{DiffLine, NewReview, ReviewComment};
-use journeyman_core::pull::Ensured;
+use journeyman_core::conversation::{DiffLine, NewReview, ReviewComment};
+use journeyman_core::open_pull::Ensured;
 use journeyman_testkit::code_host::{Product, State};
 
 use super::given::{Fixture, PATH, discussion};

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use journeyman_core::position::{LineRange, Position};
-use journeyman_core::pull::DiffSide;
+use journeyman_core::position::{DiffSide, LineRange, Position};
 use journeyman_core::suggestion::{Replaces, suggestions};
 
 fn git(folder: &Path, arguments: &[&str]) -> Output {

@@ -1,7 +1,10 @@
 //! What strangers and bots write does not count.
 
+use journeyman_core::checks::CheckState;
+use journeyman_core::conversation::Permission;
+use journeyman_core::hook::HostUser;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{CheckState, ForgeError, HostUser, Permission};
+use journeyman_core::ports::ForgeError;
 use journeyman_testkit::code_host::{Check, Product, Status};
 
 use super::given::{Fixture, PATH, discussion};

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use journeyman_core::model::Dialect;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use subtle::ConstantTimeEq;
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");

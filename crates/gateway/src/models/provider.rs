@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use journeyman_core::model::Dialect;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use url::Url;
 
 use super::fields::FieldGroup;

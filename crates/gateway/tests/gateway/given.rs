@@ -11,7 +11,8 @@ use journeyman_core::model::price::{Price, day};
 use journeyman_core::ports::{
     Gateway, ModelAccount, ModelCall, ModelMeter, ModelProxy, ModelUse, ProviderTotals, SpendingStore, Sums,
 };
-use journeyman_core::project::{Project, SecretValue};
+use journeyman_core::project::Project;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 use journeyman_gateway::{FieldGroup, ModelSettings, Models, PriceTable, Provider, SandboxGateway};
 use journeyman_net::{Policy, SystemResolver};

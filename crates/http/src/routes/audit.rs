@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures::stream::try_unfold;
 use journeyman_app::{AuditFormat, Error};
-use journeyman_core::ports::AuditFilter;
+use journeyman_core::audit::AuditFilter;
 
 use crate::app::App;
 use crate::error::ApiError;

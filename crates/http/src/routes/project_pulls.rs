@@ -7,12 +7,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use journeyman_app::{Error, KnownComparison};
-use journeyman_core::job::PullRepository;
-use journeyman_core::job::command::PullRef;
+use journeyman_core::code_host::{PullRef, PullRepository, PullState};
 use journeyman_core::ports::{PullCursor, PullFilter, PullPagesError};
 use journeyman_core::project::{Address, Project, parse_address};
+use journeyman_core::pull::LocalPull;
 use journeyman_core::pull::compared::NoComparison;
-use journeyman_core::pull::{LocalPull, PullState};
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -21,10 +20,9 @@ use super::pulls::{open_comparisons, open_pull};
 use crate::app::App;
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{InProject, InPull, JsonBody, OptionalBody, Parameters};
-use crate::limits;
 use crate::openapi::{ProjectPath, PullPath, errors};
-use crate::page;
 use crate::wire::pull::{MergePullRequest, OpenPullRequest, ProjectPull, ProjectPullList, PullRequestState};
+use crate::{limits, page};
 
 /// The time that a request for one pull request waits for the comparison with its base.
 const COMPARISON_TIME: Duration = Duration::from_secs(5);

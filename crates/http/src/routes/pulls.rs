@@ -3,9 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use journeyman_app::KnownComparison;
-use journeyman_core::code_host::HostName;
-use journeyman_core::job::command::PullRef;
-use journeyman_core::pull::{IndexedPull, PullState};
+use journeyman_core::code_host::{HostName, PullRef, PullState};
+use journeyman_core::pull::IndexedPull;
 
 use crate::app::App;
 use crate::error::ApiError;

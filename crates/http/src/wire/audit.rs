@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use journeyman_core::ports::AuditLine;
+use journeyman_core::audit::AuditLine;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -1,8 +1,8 @@
 //! The wire format of the checks of a job's pull request.
 
 use journeyman_app::ChecksOfJob;
+use journeyman_core::checks;
 use journeyman_core::checks::{CheckResult, CheckStop};
-use journeyman_core::ports;
 use journeyman_core::project::DEFAULT_CHECK_ATTEMPTS;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -26,15 +26,15 @@ pub(crate) enum CheckState {
     Ignored,
 }
 
-impl From<ports::CheckState> for CheckState {
-    fn from(state: ports::CheckState) -> Self {
+impl From<checks::CheckState> for CheckState {
+    fn from(state: checks::CheckState) -> Self {
         match state {
-            ports::CheckState::Pending => Self::Pending,
-            ports::CheckState::Passed => Self::Passed,
-            ports::CheckState::Failed => Self::Failed,
-            ports::CheckState::Skipped => Self::Skipped,
-            ports::CheckState::Waiting => Self::Waiting,
-            ports::CheckState::Ignored => Self::Ignored,
+            checks::CheckState::Pending => Self::Pending,
+            checks::CheckState::Passed => Self::Passed,
+            checks::CheckState::Failed => Self::Failed,
+            checks::CheckState::Skipped => Self::Skipped,
+            checks::CheckState::Waiting => Self::Waiting,
+            checks::CheckState::Ignored => Self::Ignored,
         }
     }
 }
@@ -83,7 +83,7 @@ pub(crate) struct JobChecks {
 impl From<ChecksOfJob> for JobChecks {
     fn from(found: ChecksOfJob) -> Self {
         let ChecksOfJob { watch, settled, attempts, settings } = found;
-        let check = |check: ports::Check| Check {
+        let check = |check: checks::Check| Check {
             name: check.name,
             state: check.state.into(),
             url: check.url,

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use journeyman_core::code_host::decide::HostSecretChanges;
 use journeyman_core::code_host::draft::Draft;
-use journeyman_core::code_host::{self, Access, CodeHostId, DefinedIn, HostSecret};
+use journeyman_core::code_host::{self, Access, CodeHostId, DefinedIn, HostSecret, HostSecretChanges};
 use journeyman_core::finding;
 use journeyman_core::ports::DescribedHost;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 

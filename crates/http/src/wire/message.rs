@@ -1,9 +1,9 @@
 //! The wire format of messages and their receipts.
 
 use journeyman_core::checks::{CheckWatch, receipt};
+use journeyman_core::conversation::Permission;
 use journeyman_core::left_out;
 use journeyman_core::message::{self, DeliveryMode, Origin};
-use journeyman_core::ports::Permission;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

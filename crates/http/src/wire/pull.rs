@@ -1,10 +1,11 @@
 //! The wire format of pull requests: those of a job, and those of a project.
 
 use journeyman_app::KnownComparison;
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::JobId;
 use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::pull::compared::NoComparison;
-use journeyman_core::pull::{IndexedPull, LocalPull, MergeMethod, NewPull, PullState};
+use journeyman_core::pull::{IndexedPull, LocalPull, MergeMethod, NewPull};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -407,8 +408,7 @@ pub(crate) struct ProjectPullList {
 
 #[cfg(test)]
 mod tests {
-    use journeyman_core::code_host::HostName;
-    use journeyman_core::job::PullRepository;
+    use journeyman_core::code_host::{HostName, PullRepository};
     use journeyman_core::time::Timestamp;
     use uuid::Uuid;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use journeyman_app::{DescribedSlack, SlackEdit};
 use journeyman_core::inbox::InboxState;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{self, SlackInboxEvent, SlackPostContent, SlackSecret};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;

@@ -1,6 +1,6 @@
 //! The wire format of the information about the installation.
 
-use journeyman_core::ports;
+use journeyman_core::worker;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -40,11 +40,11 @@ pub struct Guarantee {
     pub note: String,
 }
 
-impl From<ports::Containment> for Containment {
-    fn from(found: ports::Containment) -> Self {
+impl From<worker::Containment> for Containment {
+    fn from(found: worker::Containment) -> Self {
         let enough = found.is_enough();
         let given_up = found.given_up;
-        let guarantee = |one: ports::Guarantee| Guarantee {
+        let guarantee = |one: worker::Guarantee| Guarantee {
             name: one.name.to_owned(),
             holds: one.holds,
             given_up: given_up.iter().any(|name| name == one.name),

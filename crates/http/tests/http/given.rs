@@ -10,32 +10,33 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
-use futures::FutureExt;
-use futures::StreamExt as _;
+use futures::{FutureExt, StreamExt as _};
 use http_body_util::BodyExt;
 use journeyman_app::{Deliverer, Limit, Limiter, Limits, Parts, UseCases};
 use journeyman_core::agent::Agents;
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::code_host::PullState;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::{Sha, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::key::{NewKey, Scope};
-use journeyman_core::model::price::Price;
-use journeyman_core::model::price::Tokens;
+use journeyman_core::model::price::{Price, Tokens};
 use journeyman_core::model::{Dialect, ProviderInfo};
 use journeyman_core::ports::{
-    AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, CredentialTotals, DiffError, Diffs,
-    DutyMeter, DutyTotals, FreeSpace, GitBody, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee,
-    JobStore, LfsServer, ModelMeter, ModelTotals, Passwords, PasswordsFailed, PollTotals, ProviderTotals, PullDetail,
-    PullMerge, PullPages, PullPagesError, SandboxError,
+    ConnectionMeter, ConnectionTotals, Containing, CredentialTotals, DiffError, Diffs, DutyMeter, DutyTotals, GitBody,
+    GitHttpRequest, GitHttpResponse, GitServer, GitServerError, JobStore, LfsServer, ModelMeter, ModelTotals,
+    Passwords, PasswordsFailed, PollTotals, ProviderTotals, PullDetail, PullMerge, PullPages, PullPagesError,
+    SandboxError,
 };
 use journeyman_core::project::Project;
 use journeyman_core::pull::base_comparison::Conflicts;
-use journeyman_core::pull::{LocalPull, NewMerge, PullState};
+use journeyman_core::pull::{LocalPull, NewMerge};
 use journeyman_core::run::Usage;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::PasswordHash;
+use journeyman_core::worker::{Containment, FreeSpace, Guarantee};
 use journeyman_http::{Services, Settings, router};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::{

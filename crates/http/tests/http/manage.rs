@@ -1,6 +1,7 @@
 //! Tests of the operations on projects and keys.
 
-use journeyman_core::ports::{AuditEntry, KeyStore};
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::ports::KeyStore;
 use journeyman_core::time::Clock as _;
 use serde_json::json;
 

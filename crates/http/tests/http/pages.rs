@@ -3,8 +3,9 @@
 
 use axum::body::Body;
 use axum::http::Request;
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::UserId;
-use journeyman_core::ports::{AuditEntry, JobStore, KeyStore};
+use journeyman_core::ports::{JobStore, KeyStore};
 use journeyman_core::time::Clock;
 use journeyman_core::user::{Role, Session, TokenHash, User};
 use journeyman_testkit::Seeds as _;

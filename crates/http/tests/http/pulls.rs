@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, PullRepository};
 use journeyman_core::ids::{Sha, WorkerId};
 use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{Pull, PullRepository};
 use journeyman_core::ports::PullStore as _;
-use journeyman_core::pull::NewPull;
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
 use journeyman_core::pull::compared::COMPARISON_PAUSE;
+use journeyman_core::pull::{NewPull, Pull};
 use journeyman_core::run::Usage;
 use journeyman_core::time::Clock as _;
 use serde_json::{Value, json};

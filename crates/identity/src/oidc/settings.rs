@@ -1,6 +1,6 @@
 //! The settings of sign-in through a provider, and their checks.
 
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::user::Role;
 use url::Url;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
 use journeyman_identity::oidc::{Begun, Oidc, OidcError, OidcSettings, Person, Returned};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_identity::oidc::{Begun, PENDING_LIFETIME, Pending, Person};
 use journeyman_testkit::oidc::{self, Fault};

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 
 /// Reads the secrets whose files are given. A file can be `-` for stdin.
 ///

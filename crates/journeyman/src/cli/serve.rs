@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use journeyman_core::ports::Containment;
+use journeyman_core::worker::Containment;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::program;

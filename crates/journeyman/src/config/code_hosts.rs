@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use journeyman_core::code_host::decide::{check, normalize_url};
-use journeyman_core::code_host::{Access, CodeHost, CodeHostId, DefinedIn, HostKind, HostSecrets};
-use journeyman_core::project::SecretValue;
+use journeyman_core::code_host::{
+    Access, CodeHost, CodeHostId, DefinedIn, HostKind, HostSecrets, check, normalize_url,
+};
+use journeyman_core::secret::SecretValue;
 use serde::Deserialize;
 
 /// A table `[code-hosts.<id>]`.

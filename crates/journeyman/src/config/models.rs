@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use journeyman_core::model::price::Price;
 use journeyman_core::model::{Dialect, TEST, split};
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_gateway::{FieldGroup, PriceTable, Provider};
 use serde::Deserialize;
 use url::Url;

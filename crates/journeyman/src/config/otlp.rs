@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use url::Url;
 
 use super::layer::Layer;

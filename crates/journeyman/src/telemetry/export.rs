@@ -8,7 +8,7 @@ use anyhow::Context;
 use async_trait::async_trait;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_net::{Client, Limits, Settings as NetSettings, is_loopback};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider as _;

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use journeyman_core::code_host::{CodeHost, HostName};
+use journeyman_core::code_host::{CodeHost, HostName, HostRepository};
 use journeyman_core::finding::Finding;
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::{Job, Progress};
-use journeyman_core::ports::{
-    Checks, CreatedPull, Discussion, Forge, ForgeError, Forges, HostRepository, Remote, StoreError,
-};
+use journeyman_core::ports::{Checks, CreatedPull, Discussion, Forge, ForgeError, Forges, Remote, StoreError};
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use journeyman_core::run::Reason;

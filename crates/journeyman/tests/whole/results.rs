@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::job::{JobState, JobStatus};
 use journeyman_core::message::{DeliveryMode, MessageStatus};
 use journeyman_core::ports::{Diffs, JobStore, PullPages, beginning};
 use journeyman_core::project::Settings;
-use journeyman_core::pull::{MergeMethod, NewMerge, PullEnding, PullState};
+use journeyman_core::pull::{MergeMethod, NewMerge, PullEnding};
 use journeyman_core::run::{ReasonCode, RunStatus};
 use journeyman_core::time::Clock as _;
 use journeyman_testkit::{Seeds as _, until_async, within};

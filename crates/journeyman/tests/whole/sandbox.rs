@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::ports::{Exhausted, Exit, Guarantee, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::ports::{Exhausted, Exit, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::worker::Guarantee;
 use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, CommonSettings, UserRange};
 use journeyman_testkit::until_async;
 

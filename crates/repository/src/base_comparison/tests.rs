@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use journeyman_core::code_host::CodeHost;
+use journeyman_core::code_host::{CodeHost, HostRepository};
 use journeyman_core::finding::Finding;
-use journeyman_core::ports::{Checks, CreatedPull, Discussion, ForgeError, HostRepository, Remote};
+use journeyman_core::ports::{Checks, CreatedPull, Discussion, ForgeError, Remote};
 use journeyman_core::project::SecretChanges;
 use journeyman_core::pull::{NewPull, PullChange};
 use journeyman_core::run::Reason;

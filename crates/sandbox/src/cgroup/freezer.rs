@@ -95,7 +95,7 @@ mod tests {
     use std::io::Write;
     use std::process::{Child, Command, Stdio};
 
-    use journeyman_core::ports::Resources;
+    use journeyman_core::project::Resources;
     use journeyman_testkit::until_async;
 
     use super::super::Cgroups;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use journeyman_core::ports::Resources;
+use journeyman_core::project::Resources;
 
 use super::Controller;
 

@@ -2,21 +2,24 @@
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminError, AdminRow, AdminState, Exchange, LiveKeys, Once, Subject, deleted_code_host, deleted_job,
-    deleted_project, deleted_slack_workspace, deleted_template, deleted_trust, deleted_webhook,
+    AdminRow, AdminState, Exchange, LiveKeys, Once, Subject, deleted_code_host, deleted_job, deleted_project,
+    deleted_slack_workspace, deleted_template, deleted_trust, deleted_webhook,
 };
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::code_host::PullState;
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId, UserId};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::key::ApiKey;
-use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin, SessionsToEnd};
-use journeyman_core::project::{Project, SecretChanges, SecretValue};
-use journeyman_core::pull::{Comment, LocalPull, PullState};
+use journeyman_core::ports::{AdminError, AdminStore, Administered, DecideAdmin};
+use journeyman_core::project::{Project, SecretChanges};
+use journeyman_core::pull::{Comment, LocalPull};
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::SlackWorkspace;
 use journeyman_core::template::{Template, name_key};
 use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
-use journeyman_core::user::{Role, User};
+use journeyman_core::user::{Role, SessionsToEnd, User};
 use journeyman_core::webhook::Webhook;
 
 use super::{MemoryStore, RetiredSecret, Tables};

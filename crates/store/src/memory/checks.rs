@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::checks::{CheckWatch, LONGEST_DELAY};
+use journeyman_core::checks::{Check, CheckWatch, LONGEST_DELAY};
 use journeyman_core::ids::{JobId, ProjectId, Sha};
-use journeyman_core::ports::{Check, CheckStore, StoreError};
+use journeyman_core::ports::{CheckStore, StoreError};
 use journeyman_core::time::Timestamp;
 
 use super::MemoryStore;

@@ -4,13 +4,12 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::code_host::decide::HostSecretChanges;
-use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecret, HostSecrets};
+use journeyman_core::code_host::{
+    CodeHost, CodeHostId, HostName, HostSecret, HostSecretChanges, HostSecrets, PullRef, PullRepository, PullState,
+};
 use journeyman_core::ids::{JobId, ProjectId};
-use journeyman_core::job::PullRepository;
-use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::{CodeHostStore, LockStore, PullCounts, PullCursor, PullFilter, PullIndex, StoreError};
-use journeyman_core::pull::{IndexedPull, PullState};
+use journeyman_core::pull::IndexedPull;
 use journeyman_core::time::Timestamp;
 use uuid::Uuid;
 

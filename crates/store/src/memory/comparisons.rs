@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, PullRef, PullState};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::{ComparisonStore, StoreError};
 use journeyman_core::project::{Address, Project, parse_address};
-use journeyman_core::pull::PullState;
 use journeyman_core::pull::compared::{
     ComparedPull, DueComparison, EndedComparison, LONGEST_COMPARISON_DELAY, MovedBranch,
 };

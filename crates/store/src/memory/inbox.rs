@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::code_host::{CodeHostId, HostName};
+use journeyman_core::code_host::{CodeHostId, HostName, PullRepository};
 use journeyman_core::ids::{JobId, MessageId};
 use journeyman_core::inbox::{Content, Decision, InboxEvent, InboxState, NewEvent, Next, Outcome};
-use journeyman_core::job::PullRepository;
 use journeyman_core::outbox::{Backlog, LONGEST_DELAY};
 use journeyman_core::poll::POLLED;
 use journeyman_core::ports::{Decided, InboxFilter, InboxStore, RECENT_EVENTS, StoreError};

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use async_trait::async_trait;
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::change::{Change, MESSAGE_ACCEPTED};
 use journeyman_core::job::event::{LogEntry, TranscriptKind};
-use journeyman_core::job::summary::{JobSummary, PlanProgress, STEP_WINDOW, ToolEntry};
+use journeyman_core::job::summary::{JobSummary, STEP_WINDOW, ToolEntry};
 use journeyman_core::job::{Job, JobStatus};
-use journeyman_core::message::Message;
+use journeyman_core::message::{Message, PlanProgress};
 use journeyman_core::model::budget::Scope;
 use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, GONE, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch,
     MessageFilter, PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
 };
-use journeyman_core::pull::PullState;
 use journeyman_core::retry::LONGEST_BACKOFF;
 use journeyman_core::run::{Run, RunStatus};
 use journeyman_core::time::Timestamp;

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use journeyman_core::audit::{AuditEntry, AuditFilter, AuditLine};
 use journeyman_core::ids::{KeyId, UserId};
 use journeyman_core::key::{ApiKey, KeyHash, KeyOrigin};
-use journeyman_core::ports::{AuditEntry, AuditFilter, AuditLine, KeyStore, StoreError};
+use journeyman_core::ports::{KeyStore, StoreError};
 use journeyman_core::time::Timestamp;
 
 use super::MemoryStore;

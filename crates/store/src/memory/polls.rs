@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, PullState};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::poll::{LONGEST_DELAY, POLLED, Poll};
 use journeyman_core::ports::{PollStore, StoreError};
-use journeyman_core::pull::{IndexedPull, PullState};
+use journeyman_core::pull::IndexedPull;
 use journeyman_core::time::Timestamp;
 
 use super::MemoryStore;

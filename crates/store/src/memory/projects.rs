@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{ProjectStore, StoreError};
-use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
+use journeyman_core::project::{Project, RepositoryIdentity};
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 
 use super::MemoryStore;

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use journeyman_core::code_host::PullState;
 use journeyman_core::ports::{PullStore, StoreError};
-use journeyman_core::pull::{
-    Comment, CommentState, LocalPull, NewComment, NewPull, PullReviews, PullState, PullText, Verdict,
-};
+use journeyman_core::pull::{Comment, CommentState, LocalPull, NewComment, NewPull, PullReviews, PullText, Verdict};
 use journeyman_core::time::Timestamp;
 
 use super::MemoryStore;

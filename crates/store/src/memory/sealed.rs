@@ -1,7 +1,8 @@
 //! Encrypted values: there are none, because nothing is written to disk.
 
 use async_trait::async_trait;
-use journeyman_core::ports::{AuditEntry, Resealed, SealedCensus, SealedKind, SealedPage, SealedStore, StoreError};
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::ports::{Resealed, SealedCensus, SealedKind, SealedPage, SealedStore, StoreError};
 
 use super::MemoryStore;
 

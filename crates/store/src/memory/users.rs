@@ -1,10 +1,11 @@
 //! Users of the dashboard, their sessions and their sign-in links.
 
 use async_trait::async_trait;
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::UserId;
-use journeyman_core::ports::{AuditEntry, SessionsToEnd, StoreError, UserStore};
+use journeyman_core::ports::{StoreError, UserStore};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
+use journeyman_core::user::{Identity, Session, SessionsToEnd, SignInLink, TokenHash, User};
 
 use super::MemoryStore;
 

@@ -7,10 +7,9 @@ use journeyman_core::feed::FeedEntry;
 use journeyman_core::ids::{ProjectId, WebhookId};
 use journeyman_core::ports::{DeliveryBacklog, DeliveryFilter, StoreError, WebhookStore};
 use journeyman_core::time::Timestamp;
-use journeyman_core::webhook::decide::SecretChange;
 use journeyman_core::webhook::{
     AttemptResult, CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, DeliveryState, EVENT_REMOVED,
-    Finished, Replay, Replayed, Response, Webhook, WebhookSecret, WebhookSecrets, batch_end,
+    Finished, Replay, Replayed, Response, SecretChange, Webhook, WebhookSecret, WebhookSecrets, batch_end,
 };
 
 use super::{MemoryStore, Tables};

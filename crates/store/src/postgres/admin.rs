@@ -8,15 +8,15 @@ mod load;
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminChange, AdminError, AdminRow, Once, Subject, deleted_code_host, deleted_job, deleted_slack_workspace,
-    deleted_template, deleted_trust, deleted_webhook,
+    AdminChange, AdminRow, Once, Subject, deleted_code_host, deleted_job, deleted_slack_workspace, deleted_template,
+    deleted_trust, deleted_webhook,
 };
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::WebhookId;
 use journeyman_core::job::effect::Effect;
-use journeyman_core::ports::{AdminStore, Administered, DecideAdmin, StoreError};
+use journeyman_core::ports::{AdminError, AdminStore, Administered, DecideAdmin, StoreError};
 use journeyman_core::time::Timestamp;
-use journeyman_core::webhook::decide::SecretChange;
+use journeyman_core::webhook::SecretChange;
 
 use self::deletion::delete_project;
 use self::load::load;
@@ -28,11 +28,9 @@ use super::sweep::remove_job;
 use super::write::insert_tasks;
 use super::{PostgresStore, webhooks};
 use crate::admin::Answers;
-use crate::retired;
-use crate::rows;
 use crate::sql::inbox::insert_event;
 use crate::sql::{self, Statement, audit, code_hosts, keys, projects, pulls, slack, templates, trusts, users};
-use crate::vault;
+use crate::{retired, rows, vault};
 
 const REMEMBERED: &str = "SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2";
 

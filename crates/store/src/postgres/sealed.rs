@@ -1,7 +1,8 @@
 //! Encrypted values: which keys they need, and their encryption with the current key.
 
 use async_trait::async_trait;
-use journeyman_core::ports::{AuditEntry, Resealed, SealedCensus, SealedKind, SealedPage, SealedStore, StoreError};
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::ports::{Resealed, SealedCensus, SealedKind, SealedPage, SealedStore, StoreError};
 use tokio_postgres::Row;
 
 use super::PostgresStore;

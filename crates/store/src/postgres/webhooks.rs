@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::feed::FeedEntry;
 use journeyman_core::ids::{ProjectId, WebhookId};
-use journeyman_core::ports::{AuditEntry, StoreError};
+use journeyman_core::ports::StoreError;
 use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::{
     CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, EVENT_REMOVED, Finished, Replay, Replayed, Response,

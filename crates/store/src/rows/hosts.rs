@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use journeyman_core::code_host::{Access, CodeHost, DefinedIn, HostKind, HostName};
+use journeyman_core::code_host::{Access, CodeHost, DefinedIn, HostKind, HostName, PullRef, PullRepository, PullState};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::job::PullRepository;
-use journeyman_core::job::command::PullRef;
 use journeyman_core::poll::{Cursor, Poll, PollProblem};
+use journeyman_core::position::DiffSide;
 use journeyman_core::pull::compared::{ComparedDocument, ComparedPull, DueComparison};
 use journeyman_core::pull::{
-    Comment, CommentState, DiffSide, IndexedPull, LinePlace, LocalPull, NewComment, PullState, Resolution, Verdict,
+    Comment, CommentState, IndexedPull, LinePlace, LocalPull, NewComment, Resolution, Verdict,
 };
 use serde::{Deserialize, Serialize};
 

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use journeyman_core::diff_stat::DiffStat;
 use journeyman_core::ids::{JobId, ProjectId, Sha};
-use journeyman_core::job::change;
 use journeyman_core::job::event::LogEntry;
-use journeyman_core::job::summary::{JobSummary, PlanProgress, ToolEntry};
-use journeyman_core::job::{Branch, Job};
-use journeyman_core::message::{Message, MessageSource};
+use journeyman_core::job::summary::{JobSummary, ToolEntry};
+use journeyman_core::job::{Branch, Job, change};
+use journeyman_core::message::{Message, MessageSource, PlanProgress};
 use journeyman_core::ports::{JobCounts, StoreError};
 use journeyman_core::project::hold::Hold;
 use journeyman_core::run::{Run, Usage};

@@ -1,6 +1,6 @@
 //! The audit log.
 
-use journeyman_core::ports::{AuditEntry, AuditFilter};
+use journeyman_core::audit::{AuditEntry, AuditFilter};
 
 use super::{Statement, sql};
 

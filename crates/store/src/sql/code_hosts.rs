@@ -1,12 +1,10 @@
 //! Code hosts, and the index of pull requests.
 
 use async_trait::async_trait;
-use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets};
+use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets, PullRef, PullRepository, PullState};
 use journeyman_core::ids::{JobId, ProjectId};
-use journeyman_core::job::PullRepository;
-use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::{CodeHostStore, PullCounts, PullFilter, PullIndex, StoreError};
-use journeyman_core::pull::{IndexedPull, PullState};
+use journeyman_core::pull::IndexedPull;
 use journeyman_core::time::Timestamp;
 
 use super::comparisons::{wake, wake_of_pull};

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, PullRef};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::{ComparisonStore, StoreError};
 use journeyman_core::pull::compared::{
     ComparedDocument, ComparedPull, DueComparison, EndedComparison, LONGEST_COMPARISON_DELAY, MovedBranch,

@@ -1,9 +1,10 @@
 //! Imports into the repositories of projects.
 
 use async_trait::async_trait;
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::import::Import;
-use journeyman_core::ports::{AuditEntry, ImportStore, StoreError};
+use journeyman_core::ports::{ImportStore, StoreError};
 
 use super::{Database, DbError, SqlStore, Statement, Tx, audit, sql};
 use crate::rows::{self, to_json};

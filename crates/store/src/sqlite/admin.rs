@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminError, AdminRow, AdminState, Exchange, LiveKeys, Once, Subject, deleted_code_host, deleted_job,
-    deleted_project, deleted_slack_workspace, deleted_template, deleted_trust, deleted_webhook,
+    AdminRow, AdminState, Exchange, LiveKeys, Once, Subject, deleted_code_host, deleted_job, deleted_project,
+    deleted_slack_workspace, deleted_template, deleted_trust, deleted_webhook,
 };
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId, WebhookId};
 use journeyman_core::job::effect::Effect;
-use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
+use journeyman_core::ports::{AdminError, AdminStore, Administered, DecideAdmin};
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::slack::SlackWorkspace;
 use journeyman_core::template::name_key;
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::user::SignInLink;
-use journeyman_core::webhook::decide::SecretChange;
+use journeyman_core::webhook::SecretChange;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
@@ -27,12 +28,11 @@ use super::sweep::remove_job;
 use super::tx::{execute, run};
 use super::write::Session;
 use crate::admin::{AdminTables, Answers, administer};
-use crate::retired;
-use crate::rows;
 use crate::sql::inbox::insert_event;
 use crate::sql::outbox::insert_task;
 use crate::sql::{Statement, audit, code_hosts, keys, projects, pulls, slack, templates, trusts, users, webhooks};
 use crate::vault::{self, MasterKeys};
+use crate::{retired, rows};
 
 type Op<T> = Result<T, OpError<AdminError>>;
 

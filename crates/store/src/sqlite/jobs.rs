@@ -437,9 +437,9 @@ fn all_projects(db: &Connection) -> Result<Vec<ProjectId>, ReadError> {
 
 #[cfg(test)]
 mod tests {
+    use journeyman_core::code_host::PullState;
     use journeyman_core::ids::UserId;
     use journeyman_core::ports::PullFilter;
-    use journeyman_core::pull::PullState;
     use uuid::Uuid;
 
     use super::list::{

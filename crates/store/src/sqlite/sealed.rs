@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use journeyman_core::ports::{AuditEntry, Resealed, SealedCensus, SealedKind, SealedPage, SealedStore, StoreError};
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::ports::{Resealed, SealedCensus, SealedKind, SealedPage, SealedStore, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;

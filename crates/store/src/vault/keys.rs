@@ -14,7 +14,7 @@ use std::fmt;
 use aes_gcm_siv::aead::{Aead, KeyInit, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, Nonce};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::IdGen;
 
 use super::{NONCE_BYTES, VaultError, answer_context, secret_context};

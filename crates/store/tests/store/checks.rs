@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use journeyman_core::checks::{CheckWatch, LONGEST_DELAY, WATCH_LEASE};
-use journeyman_core::code_host::HostName;
+use journeyman_core::checks::{Check, CheckState, CheckWatch, LONGEST_DELAY, WATCH_LEASE};
+use journeyman_core::code_host::{HostName, PullRepository};
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{Pull, PullRepository};
-use journeyman_core::ports::{Check, CheckState, Retention};
+use journeyman_core::ports::Retention;
+use journeyman_core::pull::Pull;
 use journeyman_core::run::Usage;
 use journeyman_core::time::Clock as _;
 

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use journeyman_core::admin::{AdminChange, AdminError, AdminRefusal, AdminState, Subject};
+use journeyman_core::admin;
+use journeyman_core::admin::pull::PullPage;
+use journeyman_core::admin::{AdminChange, AdminRefusal, AdminState, Subject};
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::inbox::InboxState;
-use journeyman_core::ports::{AuditEntry, InboxFilter};
+use journeyman_core::ports::{AdminError, InboxFilter};
+use journeyman_core::position::DiffSide;
 use journeyman_core::pull::comment::SERVICE;
-use journeyman_core::pull::decide::{self, PullPage};
-use journeyman_core::pull::{
-    Comment, CommentState, DiffSide, LinePlace, NewComment, NewPull, PullReviews, Resolution, Verdict,
-};
+use journeyman_core::pull::{Comment, CommentState, LinePlace, NewComment, NewPull, PullReviews, Resolution, Verdict};
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::Seeds as _;
 
@@ -81,11 +82,11 @@ async fn drafts_are_submitted_with_the_review_of_their_author_or_removed() {
             store.comment("shop", 1, draft(author, body)).await.unwrap();
         }
         assert_eq!(store.inbox(InboxFilter::newest(None, 9)).await.unwrap(), [], "{name}: a draft is not reported");
-        fixture.change(|state| decide::remove_draft(state, "usr_ada", 3)).await.unwrap();
-        fixture.change(|state| decide::remove_draft(state, "usr_ada", 2)).await.unwrap();
+        fixture.change(|state| admin::pull::remove_draft(state, "usr_ada", 3)).await.unwrap();
+        fixture.change(|state| admin::pull::remove_draft(state, "usr_ada", 2)).await.unwrap();
         let page = PullPage { project: "shop".parse().unwrap(), url: String::new() };
         let text = NewComment { at: at(5), verdict: Verdict::RequestChanges, ..by("ada", "") };
-        fixture.change(move |state| decide::review(state, text.clone(), &page, audit())).await.unwrap();
+        fixture.change(move |state| admin::pull::review(state, text.clone(), &page, audit())).await.unwrap();
         let verdicts: Vec<Verdict> = fixture.comments().await.iter().map(|one| one.comment.verdict).collect();
         let comment = Verdict::Comment;
         assert_eq!(verdicts, [comment, comment, comment, Verdict::RequestChanges], "{name}");
@@ -103,7 +104,7 @@ async fn drafts_are_submitted_with_the_review_of_their_author_or_removed() {
         assert_eq!(events.len(), 1, "{name}: one event for the review");
         assert_eq!(store.audit(None, 9).await.unwrap().len(), 1, "{name}: drafts have no audit entries");
         // A submitted comment is no longer a draft.
-        fixture.change(|state| decide::remove_draft(state, "usr_ada", 1)).await.unwrap();
+        fixture.change(|state| admin::pull::remove_draft(state, "usr_ada", 1)).await.unwrap();
         assert_eq!(fixture.comments().await.len(), 4, "{name}");
     }
 }
@@ -120,7 +121,7 @@ async fn comments_on_a_line_are_resolved_and_opened_again() {
         let before = fixture.comments().await;
         let resolution = Resolution { by: "bob".to_owned(), at: at(7) };
         let resolve = async |place: u64, resolution: Option<Resolution>| {
-            let decide = move |state: &AdminState| decide::resolve(state, place, resolution.as_ref(), audit());
+            let decide = move |state: &AdminState| admin::pull::resolve(state, place, resolution.as_ref(), audit());
             store.administer(Subject::PullLines("shop".to_owned(), 1), None, at(7), Box::new(decide)).await.map(drop)
         };
         let resolved = async || {

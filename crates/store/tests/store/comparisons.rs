@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, PullRef, PullRepository, PullState};
 use journeyman_core::ids::{ProjectId, Sha};
-use journeyman_core::job::command::{Outcome, Published, PullRef, Report};
+use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{Pull, PullRepository};
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
 use journeyman_core::pull::compared::{
     COMPARISON_LEASE, COMPARISON_PAUSE, Compared, ComparedPull, DueComparison, EndedComparison,
     LONGEST_COMPARISON_DELAY, MovedBranch, NoComparison,
 };
-use journeyman_core::pull::{NewPull, PullState};
+use journeyman_core::pull::{NewPull, Pull};
 use journeyman_core::run::Usage;
 use journeyman_core::time::{Clock as _, Timestamp};
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::admin::{AdminError, AdminRefusal};
-use journeyman_core::code_host::HostName;
+use journeyman_core::admin::AdminRefusal;
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::code_host::{HostName, PullRepository, PullState};
 use journeyman_core::diff_stat::{CommitDiff, DiffStat, MessageDiff, TurnDiff};
 use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::{JobId, KeyId, ProjectId, Sha};
@@ -12,19 +13,20 @@ use journeyman_core::job::command::{NextAttempt, Outcome, Published, Report};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{JobOptions, JobStatus, Pull, PullRepository};
+use journeyman_core::job::{JobOptions, JobStatus};
 use journeyman_core::key::{ApiKey, KeyHash, NewKey, NewSecret, Scope, parse_network};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::model::Effort;
 use journeyman_core::model::budget::{Budgets, OverBudget, Refusal, Scope as Purse, Used};
 use journeyman_core::ports::{
-    AuditEntry, Cursor, GONE, JobCounts, JobFilter, NewReservation, PATIENCE, ReserveError, Retention, Sums, Swept,
+    AdminError, Cursor, GONE, JobCounts, JobFilter, NewReservation, PATIENCE, ReserveError, Retention, Sums, Swept,
     UpdateError,
 };
-use journeyman_core::project::{RepositoryIdentity, SecretValue};
+use journeyman_core::project::RepositoryIdentity;
 use journeyman_core::pull::existing::ExistingPull;
-use journeyman_core::pull::{NewPull, PullEnding, PullState, PullText};
+use journeyman_core::pull::{NewPull, Pull, PullEnding, PullText};
 use journeyman_core::run::{Reason, ReasonCode, RunStatus, Usage};
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::worker::{WorkerReport, WorkerState};
 use journeyman_testkit::{Seeds as _, within};

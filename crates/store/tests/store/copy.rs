@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::usage::{UsageGroup, UsageQuery};
 use journeyman_store::{CopyError, PostgresStore, Schema, copy_to_postgres};
 use journeyman_testkit::{Postgres, Seeds as _};

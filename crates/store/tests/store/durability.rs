@@ -8,7 +8,7 @@ use journeyman_core::job::command::Report;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{JobStore, Retention, Store, StoreError, UpdateError};
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Clock;
 use journeyman_store::{MasterKey, OpenError, SqliteStore, VaultError};
 use journeyman_testkit::{Seeds as _, World, within};

@@ -5,13 +5,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use journeyman_core::admin;
 use journeyman_core::admin::{AdminRow, AdminState, Subject};
-use journeyman_core::code_host::HostName;
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::code_host::{HostName, PullState};
 use journeyman_core::feed::{Expired, FeedCursor, FeedEntry, FeedQuery};
 use journeyman_core::ids::JobId;
 use journeyman_core::inbox::{Content, NewEvent};
-use journeyman_core::ports::{Administered, AuditEntry};
-use journeyman_core::pull::{LocalPull, NewPull, PullState, decide};
+use journeyman_core::ports::Administered;
+use journeyman_core::pull::{LocalPull, NewPull};
 use journeyman_core::time::Clock as _;
 use journeyman_store::{PostgresStore, Schema, SqliteStore, export_postgres, export_sqlite, import_postgres};
 use journeyman_testkit::{Postgres, Seeds as _, World, until};
@@ -134,7 +136,7 @@ async fn propose(fixture: &Fixture, repository: &str, head: &str) -> u64 {
     };
     let (at, actor, action) = (fixture.world.now(), "cli".to_owned(), "pull.opened".to_owned());
     let audit = AuditEntry { at, actor, action, subject: String::new(), address: None };
-    let decide = move |state: &AdminState| decide::open(state, new.clone(), &shop(), audit.clone());
+    let decide = move |state: &AdminState| admin::pull::open(state, new.clone(), &shop(), audit.clone());
     let done = fixture.store.administer(subject, None, fixture.world.now(), Box::new(decide)).await.unwrap();
     let Administered::Done(change) = done else { return 0 };
     let numbers = change.rows.iter().map(|row| match row {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use journeyman_core::audit::{AuditEntry, AuditFilter};
 use journeyman_core::import::{IMPORT_LEASE, Import, ImportStage};
-use journeyman_core::ports::{AuditEntry, AuditFilter};
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_testkit::Seeds as _;
 

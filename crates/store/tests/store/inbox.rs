@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, PullRepository};
 use journeyman_core::engine::Prompt;
-use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostComment};
+use journeyman_core::hook::{
+    CommentAction, CommentKind, EventRepository, HookContent, HookEvent, HostComment, HostUser,
+};
 use journeyman_core::ids::JobId;
 use journeyman_core::inbox::{Content, Decision, INBOX_LIFETIME, InboxEvent, InboxState, NewEvent, Next, Outcome};
-use journeyman_core::job::PullRepository;
 use journeyman_core::message::{MessageSource, Origin};
 use journeyman_core::poll::POLLED;
-use journeyman_core::ports::{CommentKind, Decided, HostUser, InboxFilter, Retention};
+use journeyman_core::ports::{Decided, InboxFilter, Retention};
 use journeyman_core::time::{Clock as _, Timestamp};
 
 use super::given::{Fixture, all, free, new_job, project, prompt, shop};

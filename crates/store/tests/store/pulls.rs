@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, PullRef, PullRepository, PullState};
 use journeyman_core::engine::NewJob;
 use journeyman_core::ids::JobId;
-use journeyman_core::job::command::PullRef;
-use journeyman_core::job::{JobOptions, Pull, PullRepository};
+use journeyman_core::job::JobOptions;
 use journeyman_core::ports::{PullCounts, PullCursor, PullFilter};
 use journeyman_core::pull::existing::ExistingPull;
-use journeyman_core::pull::{IndexedPull, PullState, PullSummary};
+use journeyman_core::pull::{IndexedPull, Pull, PullSummary};
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_testkit::Seeds as _;
 

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use journeyman_core::admin::{AdminError, AdminRefusal, Subject};
+use journeyman_core::admin::{AdminRefusal, Subject, job as delete};
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::code_host::PullState;
 use journeyman_core::engine::{NewJob, Prompt};
 use journeyman_core::ids::{JobId, KeyId, ProjectId, RunId, TrustId, UserId};
 use journeyman_core::job::command::{Outcome, Published, Report};
-use journeyman_core::job::delete;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::label::{Attribute, Labels, Metadata};
-use journeyman_core::job::summary::{JobSummary, PlanProgress, STEP_WINDOW};
+use journeyman_core::job::summary::{JobSummary, STEP_WINDOW};
 use journeyman_core::job::{JobOptions, JobStatus};
 use journeyman_core::key::{ApiKey, KeyOrigin};
-use journeyman_core::message::MessageStatus;
+use journeyman_core::message::{MessageStatus, PlanProgress};
 use journeyman_core::model::price::day;
 use journeyman_core::ports::{
-    Administered, AuditEntry, Cursor, JobFilter, MessageFilter, ProjectJobs, Retention, StatusCounts, Sums,
+    AdminError, Administered, Cursor, JobFilter, MessageFilter, ProjectJobs, Retention, StatusCounts, Sums,
 };
-use journeyman_core::pull::PullState;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::{UsageGroup, UsageLine, UsageQuery, UsageSum};

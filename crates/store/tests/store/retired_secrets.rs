@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use journeyman_core::admin;
 use journeyman_core::admin::{AdminState, Precondition, Subject};
-use journeyman_core::ports::{AuditEntry, Retention};
-use journeyman_core::project::{Project, SecretChanges, SecretValue, decide};
+use journeyman_core::audit::AuditEntry;
+use journeyman_core::ports::Retention;
+use journeyman_core::project::{Project, SecretChanges};
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Clock as _;
 use journeyman_testkit::Seeds as _;
 
@@ -23,7 +26,7 @@ impl Fixture {
         let audit = AuditEntry { at, actor, action, subject, address: None };
         let decide = Box::new(move |state: &AdminState| {
             let edit = |_: Project| Ok((project("shop"), changes.clone()));
-            decide::change(state, &Precondition::None, edit, "local:shop", audit.clone())
+            admin::project::change(state, &Precondition::None, edit, "local:shop", audit.clone())
         });
         self.store.administer(Subject::Project(shop()), None, at, decide).await.unwrap();
     }

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use journeyman_core::admin;
 use journeyman_core::admin::{AdminChange, AdminRow, AdminState, Once, Subject};
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostSecret};
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, TemplateId, UserId, WebhookId};
 use journeyman_core::ports::{
-    Administered, AuditEntry, Seal as _, SealedCensus, SealedCounts, SealedKind, SealedPage, SealedRow, Store,
-    StoreError,
+    Administered, Seal as _, SealedCensus, SealedCounts, SealedKind, SealedPage, SealedRow, Store, StoreError,
 };
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{SlackMode, SlackSecret, SlackSettings, SlackWorkspace};
-use journeyman_core::template::{Template, TemplateSettings, decide};
+use journeyman_core::template::{Template, TemplateSettings};
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::user::second_factor::SecondFactor;
 use journeyman_core::user::{Role, TokenHash, User};
-use journeyman_core::webhook::decide::SecretChange;
-use journeyman_core::webhook::{Webhook, WebhookFormat, WebhookSecret, WebhookSettings};
+use journeyman_core::webhook::{SecretChange, Webhook, WebhookFormat, WebhookSecret, WebhookSettings};
 use journeyman_store::{
     MasterKey, MasterKeys, PostgresOpenError, PostgresStore, Schema, Sealer, SqliteStore, VaultError, export_postgres,
     export_sqlite,
@@ -125,7 +125,7 @@ async fn once(store: &dyn Store) -> Option<String> {
     let settings = TemplateSettings { name: "a".to_owned(), prompt: "b".to_owned(), ..unnamed() };
     let (id, now) = (TemplateId::from_uuid(Uuid::from_u128(1)), World::new().now());
     let template = Template { id, project: shop(), settings, created_at: now, version: 1 };
-    let decide = Box::new(move |state: &AdminState| decide::create(state, template.clone(), entry()));
+    let decide = Box::new(move |state: &AdminState| admin::template::create(state, template.clone(), entry()));
     let subject = Subject::Template(id, shop(), "a".to_owned());
     let once = Some(Once { claim, answer: "the answer".to_owned() });
     match store.administer(subject, once, now, decide).await.unwrap() {

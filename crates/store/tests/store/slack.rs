@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use journeyman_core::admin::{AdminChange, AdminError, AdminRefusal, AdminRow, Precondition, Subject};
+use journeyman_core::admin;
+use journeyman_core::admin::{AdminChange, AdminRefusal, AdminRow, Precondition, Subject};
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::{JobId, SlackWorkspaceId, UserId};
 use journeyman_core::inbox::InboxState;
-use journeyman_core::ports::{AuditEntry, DecideAdmin, Retention, SlackEventFilter};
-use journeyman_core::project::SecretValue;
+use journeyman_core::ports::{AdminError, DecideAdmin, Retention, SlackEventFilter};
+use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{
     NewSlackEvent, NewSlackPost, SLACK_LEASE, SlackContent, SlackDecision, SlackEvent, SlackInboxEvent, SlackMode,
     SlackNext, SlackOutcome, SlackPlace, SlackPost, SlackPostContent, SlackPostState, SlackPosted, SlackSecret,
-    SlackSettings, SlackThread, SlackWorkspace, decide,
+    SlackSettings, SlackThread, SlackWorkspace,
 };
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::user::TokenHash;
@@ -57,8 +59,9 @@ impl Fixture {
         let workspace = SlackWorkspace { id: id(number), settings, created_at: self.engine.now(), version: 1 };
         let secrets = [(SlackSecret::BotToken, Some(SecretValue("xoxb-12345".to_owned())))];
         let audit = self.slack_entry("slack_workspace.created");
-        let decide =
-            Box::new(move |state: &_| decide::create(state, workspace.clone(), secrets.clone().into(), audit.clone()));
+        let decide = Box::new(move |state: &_| {
+            admin::slack::create(state, workspace.clone(), secrets.clone().into(), audit.clone())
+        });
         self.administer_slack(number, team, decide).await
     }
 
@@ -138,7 +141,7 @@ async fn a_workspace_is_connected_once_and_its_secrets_are_kept() {
             let edit = |known: &SlackSettings| SlackSettings { name: "Other".to_owned(), ..known.clone() };
             let app = [(SlackSecret::AppToken, Some(SecretValue("xapp-12345".to_owned())))];
             let changes = app.into_iter().chain([(SlackSecret::BotToken, None)]).collect();
-            decide::change(state, &Precondition::Version(vec![1]), edit, changes, audit.clone())
+            admin::slack::change(state, &Precondition::Version(vec![1]), edit, changes, audit.clone())
         });
         fixture.administer_slack(1, "T1", decide).await.unwrap();
         let found = fixture.store.slack_workspace(id(1)).await.unwrap().unwrap();
@@ -158,7 +161,7 @@ async fn a_removed_workspace_leaves_nothing_and_is_remembered() {
         fixture.decide_slack(&event, done(), vec![post("C1", "a")]).await;
         for _ in 0..2 {
             let audit = fixture.slack_entry("slack_workspace.removed");
-            let decide = Box::new(move |state: &_| decide::remove(state, &Precondition::None, audit.clone()));
+            let decide = Box::new(move |state: &_| admin::slack::remove(state, &Precondition::None, audit.clone()));
             fixture.administer_slack(1, "", decide).await.unwrap();
         }
         assert!(!fixture.receive_slack("Ev2", "1.0", "1.0").await, "{name}");
@@ -308,7 +311,8 @@ async fn a_code_connects_one_account_also_if_two_decisions_have_read_it() {
         fixture.administer_slack(1, "T1", decide).await.unwrap();
         let link = async |number: u128| {
             let audit = fixture.slack_entry("slack_account.connected");
-            let decide: DecideAdmin = Box::new(move |state: &_| decide::link(state, "U7", user, hash, audit.clone()));
+            let decide: DecideAdmin =
+                Box::new(move |state: &_| admin::slack::link(state, "U7", user, hash, audit.clone()));
             fixture
                 .store
                 .administer(Subject::SlackCode(id(number), hash), None, fixture.engine.now(), decide)

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use journeyman_core::admin::{AdminError, AdminRefusal, AdminState, Once, Precondition, Subject};
+use journeyman_core::admin;
+use journeyman_core::admin::{AdminRefusal, AdminState, Once, Precondition, Subject};
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::{ProjectId, TemplateId};
-use journeyman_core::ports::{Administered, AuditEntry};
-use journeyman_core::template::{MAX_TEMPLATES, Template, TemplateSettings, decide};
+use journeyman_core::ports::{AdminError, Administered};
+use journeyman_core::template::{MAX_TEMPLATES, Template, TemplateSettings};
 use journeyman_store::{PostgresStore, Schema, copy_to_postgres};
 use journeyman_testkit::{Postgres, Seeds as _};
 use uuid::Uuid;
@@ -42,7 +44,8 @@ impl Fixture {
     async fn create_template(&self, template: Template) -> Result<(), AdminError> {
         let audit = self.template_line("template.created");
         let subject = Subject::Template(template.id, template.project.clone(), template.settings.name.clone());
-        let decide = Box::new(move |state: &AdminState| decide::create(state, template.clone(), audit.clone()));
+        let decide =
+            Box::new(move |state: &AdminState| admin::template::create(state, template.clone(), audit.clone()));
         self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
     }
 
@@ -50,7 +53,7 @@ impl Fixture {
         let (audit, new) = (self.template_line("template.changed"), name.to_owned());
         let decide = Box::new(move |state: &AdminState| {
             let edit = |known: &TemplateSettings| TemplateSettings { name: new.clone(), ..known.clone() };
-            decide::change(state, &expected, edit, audit.clone())
+            admin::template::change(state, &expected, edit, audit.clone())
         });
         let subject = Subject::Template(id(number), shop(), name.to_owned());
         self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
@@ -58,7 +61,8 @@ impl Fixture {
 
     async fn remove_template(&self, number: u128, of: ProjectId) -> Result<(), AdminError> {
         let audit = self.template_line("template.removed");
-        let decide = Box::new(move |state: &AdminState| decide::remove(state, &Precondition::None, audit.clone()));
+        let decide =
+            Box::new(move |state: &AdminState| admin::template::remove(state, &Precondition::None, audit.clone()));
         let subject = Subject::Template(id(number), of, String::new());
         self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
     }
@@ -167,7 +171,8 @@ async fn a_repeated_creation_gets_the_first_answer() {
             let fingerprint = Fingerprint::of("create template", b"a");
             let claim = Claim { project: Some(shop()), caller: "ci".to_owned(), key: "once".to_owned(), fingerprint };
             let once = Once { claim, answer: number.to_string() };
-            let decide = Box::new(move |state: &AdminState| decide::create(state, template.clone(), audit.clone()));
+            let decide =
+                Box::new(move |state: &AdminState| admin::template::create(state, template.clone(), audit.clone()));
             fixture.store.administer(subject, Some(once), now, decide).await.unwrap()
         };
         assert!(matches!(create(1).await, Administered::Done(_)), "{name}");

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use journeyman_core::admin::{AdminError, AdminRefusal, AdminState, Exchange, Precondition, Subject};
+use journeyman_core::admin;
+use journeyman_core::admin::user::UserChanges;
+use journeyman_core::admin::{AdminRefusal, AdminState, Exchange, Precondition, Subject};
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::{KeyId, TrustId, UserId};
 use journeyman_core::key::{ApiKey, KeyOrigin, NewKey, Scope};
-use journeyman_core::ports::{AuditEntry, DecideAdmin, Retention, Swept};
-use journeyman_core::trust::{KEY_LIFETIME, MAX_LIVE_KEYS_OF_SUBJECT, TokenClaims, Trust, TrustSettings, decide};
-use journeyman_core::user::decide::UserChanges;
+use journeyman_core::ports::{AdminError, DecideAdmin, Retention, Swept};
+use journeyman_core::trust::{KEY_LIFETIME, MAX_LIVE_KEYS_OF_SUBJECT, TokenClaims, Trust, TrustSettings};
 use journeyman_core::user::{Role, User};
 use journeyman_testkit::Seeds as _;
 use serde_json::{Value, json};
@@ -51,7 +53,7 @@ impl Fixture {
 
     async fn create_trust(&self, trust: Trust) -> Result<(), AdminError> {
         let (audit, subject) = (self.line("trust.created"), Subject::Trust(trust.id, trust.settings.name.clone()));
-        let decide = Box::new(move |state: &AdminState| decide::create(state, trust.clone(), audit.clone()));
+        let decide = Box::new(move |state: &AdminState| admin::trust::create(state, trust.clone(), audit.clone()));
         self.administer_trust(subject, decide).await
     }
 
@@ -60,14 +62,15 @@ impl Fixture {
         let (audit, new_name) = (self.line("trust.changed"), name.to_owned());
         let decide = Box::new(move |state: &AdminState| {
             let edit = |known: &TrustSettings| TrustSettings { name: new_name.clone(), scope, ..known.clone() };
-            decide::change(state, &Precondition::None, edit, audit.clone())
+            admin::trust::change(state, &Precondition::None, edit, audit.clone())
         });
         self.administer_trust(Subject::Trust(id(number), name.to_owned()), decide).await
     }
 
     async fn remove_trust(&self, number: u128) -> Result<(), AdminError> {
         let audit = self.line("trust.removed");
-        let decide = Box::new(move |state: &AdminState| decide::remove(state, &Precondition::None, audit.clone()));
+        let decide =
+            Box::new(move |state: &AdminState| admin::trust::remove(state, &Precondition::None, audit.clone()));
         self.administer_trust(Subject::Trust(id(number), String::new()), decide).await
     }
 
@@ -91,8 +94,9 @@ impl Fixture {
         let key = ApiKey { id: known.unwrap_or(key.id), ..key };
         let (made, audit) = (key.clone(), self.line("oidc.exchanged"));
         let subject = Exchange { trust: id(number), key: key.id, name: key.name.clone(), at: now };
-        let decide =
-            Box::new(move |state: &AdminState| decide::exchange(state, &token(), version, made.clone(), audit.clone()));
+        let decide = Box::new(move |state: &AdminState| {
+            admin::trust::exchange(state, &token(), version, made.clone(), audit.clone())
+        });
         self.administer_trust(Subject::Exchange(subject), decide).await?;
         Ok(key)
     }
@@ -157,7 +161,7 @@ async fn a_trust_gives_no_keys_after_its_owner_was_disabled() {
         for user in [owner(1, Role::Administrator), owner(2, Role::Administrator)] {
             let (audit, subject) = (fixture.line("user.created"), Subject::NewUser(user.name.clone(), None));
             let decide = Box::new(move |state: &AdminState| {
-                journeyman_core::user::decide::create(state, user.clone(), audit.clone())
+                journeyman_core::admin::user::create(state, user.clone(), audit.clone())
             });
             fixture.administer_trust(subject, decide).await.unwrap();
         }
@@ -168,7 +172,7 @@ async fn a_trust_gives_no_keys_after_its_owner_was_disabled() {
         let audit = fixture.line("user.disabled");
         let decide = Box::new(move |state: &AdminState| {
             let changes = UserChanges { disabled: Some(true), ..UserChanges::default() };
-            journeyman_core::user::decide::change(state, &Precondition::None, changes, |_| audit.clone())
+            journeyman_core::admin::user::change(state, &Precondition::None, changes, |_| audit.clone())
         });
         fixture.administer_trust(Subject::User(user), decide).await.unwrap();
         assert!(fixture.is_revoked(&key).await, "{name}");
@@ -190,13 +194,13 @@ async fn a_token_that_is_exchanged_again_keeps_its_key_and_its_secret_before_end
         assert_eq!((stored.created_at, stored.old_secret), (first.created_at, None), "{name}");
         assert_eq!(fixture.store.key_by_hash(first.hash).await.unwrap(), None, "{name}");
         assert_eq!(fixture.store.keys().await.unwrap().len(), 1, "{name}");
-        let exchanges = |line: &journeyman_core::ports::AuditLine| line.entry.action == "oidc.exchanged";
+        let exchanges = |line: &journeyman_core::audit::AuditLine| line.entry.action == "oidc.exchanged";
         let lines = fixture.store.audit(None, 10).await.unwrap();
         assert_eq!(lines.iter().filter(|line| exchanges(line)).count(), 2, "{name}");
 
         let (audit, subject) = (fixture.line("key.revoked"), Subject::Key(first.id));
         let revoke =
-            move |state: &AdminState| journeyman_core::key::decide::revoke(state, &Precondition::None, audit.clone());
+            move |state: &AdminState| journeyman_core::admin::key::revoke(state, &Precondition::None, audit.clone());
         fixture.administer_trust(subject, Box::new(revoke)).await.unwrap();
         let refused = fixture.exchange_for(1, 1, Some(first.id)).await.map(drop);
         assert_eq!(refused, Err(AdminError::Refused(AdminRefusal::TokenKeyRevoked)), "{name}");

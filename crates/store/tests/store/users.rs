@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
+use journeyman_core::admin;
+use journeyman_core::admin::second_factor::Attempt;
+use journeyman_core::admin::user::{PasswordChange, UserChanges};
 use journeyman_core::admin::{AdminRefusal, Precondition, Subject};
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::{KeyId, MessageId, UserId};
 use journeyman_core::key::{ApiKey, KeyHash, Scope};
-use journeyman_core::ports::{AuditEntry, DecideAdmin, Retention, SessionsToEnd};
+use journeyman_core::ports::{DecideAdmin, Retention};
 use journeyman_core::pull::{NewComment, NewPull};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::decide::{self, PasswordChange, UserChanges};
 use journeyman_core::user::passkey::{self, Assertion, Challenge, Passkey};
-use journeyman_core::user::second_factor::decide::Attempt;
 use journeyman_core::user::second_factor::{self, SecondFactor, TotpSecret, step};
-use journeyman_core::user::{Identity, PasswordHash, Role, SESSION_IDLE, Session, SignInLink, TokenHash, User};
+use journeyman_core::user::{
+    Identity, PasswordHash, Role, SESSION_IDLE, Session, SessionsToEnd, SignInLink, TokenHash, User,
+};
 use journeyman_testkit::Seeds as _;
 use uuid::Uuid;
 
@@ -149,19 +153,19 @@ async fn a_session_has_the_time_at_which_its_user_proved_who_they_are() {
         let confirmed = || line(3, "session.confirmed");
         let wrong = PasswordHash("another".to_owned());
         let refused =
-            prove(Box::new(move |state| decide::prove_session(state, TokenHash([1; 32]), &wrong, confirmed())));
+            prove(Box::new(move |state| admin::user::prove_session(state, TokenHash([1; 32]), &wrong, confirmed())));
         assert_eq!(refused.await, Err(AdminRefusal::UserChanged.into()), "{name}: the password was changed meanwhile");
         let other = Identity { subject: "8".to_owned(), ..identity.clone() };
         let refused = prove(Box::new(move |state| {
-            decide::prove_session_by_provider(state, TokenHash([1; 32]), &other, at(3), confirmed())
+            admin::user::prove_session_by_provider(state, TokenHash([1; 32]), &other, at(3), confirmed())
         }));
         assert_eq!(refused.await, Err(AdminRefusal::UserChanged.into()), "{name}: another identity");
         let both: Vec<_> = proofs().await;
         assert_eq!(both, [None, Some(at(2))], "{name}");
-        let decide = move |state: &_| decide::prove_session(state, TokenHash([1; 32]), &hash, confirmed());
+        let decide = move |state: &_| admin::user::prove_session(state, TokenHash([1; 32]), &hash, confirmed());
         prove(Box::new(decide)).await.unwrap();
         let decide = move |state: &_| {
-            decide::prove_session_by_provider(state, TokenHash([2; 32]), &identity, at(4), confirmed())
+            admin::user::prove_session_by_provider(state, TokenHash([2; 32]), &identity, at(4), confirmed())
         };
         prove(Box::new(decide)).await.unwrap();
         let both: Vec<_> = proofs().await;
@@ -191,7 +195,7 @@ async fn an_answer_of_a_passkey_is_accepted_once() {
         let (added, first) = (one.clone(), challenge(1));
         let add = move |state: &_| {
             let entry = line(3, "user.passkey.added");
-            passkey::decide::add(state, added.clone(), first, TokenHash([1; 32]), entry)
+            admin::passkey::add(state, added.clone(), first, TokenHash([1; 32]), entry)
         };
         change(Box::new(add)).await.unwrap();
         let stored = store.user(id(1)).await.unwrap().unwrap().passkeys;
@@ -207,7 +211,7 @@ async fn an_answer_of_a_passkey_is_accepted_once() {
             let presented = Ok(Assertion { credential, key, counter: 5, challenge: challenge(2) });
             let decide: DecideAdmin = Box::new(move |state| {
                 let about = |action: &str| line(600, action);
-                passkey::decide::start_session(state, session(byte, 1, 600), None, &presented, about)
+                admin::passkey::start_session(state, session(byte, 1, 600), None, &presented, about)
                     .map(|(change, _)| change)
             });
             store.administer(Subject::User(id(1)), None, at(600), decide)
@@ -228,7 +232,7 @@ async fn an_answer_of_a_passkey_is_accepted_once() {
         assert_eq!(store.user(id(1)).await.unwrap().unwrap().passkeys.list, [used], "{name}");
         let changes = UserChanges { has_second_factor: Some(false), ..UserChanges::default() };
         let remove =
-            move |state: &_| decide::change(state, &Precondition::None, changes, |action: &str| line(602, action));
+            move |state: &_| admin::user::change(state, &Precondition::None, changes, |action: &str| line(602, action));
         change(Box::new(remove)).await.unwrap();
         let stored = store.user(id(1)).await.unwrap().unwrap();
         assert!(!stored.has_second_factor(), "{name}");
@@ -257,7 +261,7 @@ async fn a_code_of_a_second_factor_is_accepted_once() {
         let change = async |decide: DecideAdmin| store.administer(Subject::User(id(1)), None, at(3), decide).await;
         let added = factor.clone();
         let add = move |state: &_| {
-            second_factor::decide::add(state, added.clone(), TokenHash([1; 32]), line(3, "user.second_factor.added"))
+            admin::second_factor::add(state, added.clone(), TokenHash([1; 32]), line(3, "user.second_factor.added"))
         };
         change(Box::new(add.clone())).await.unwrap();
         assert_eq!(change(Box::new(add)).await, Err(AdminRefusal::HasSecondFactor.into()), "{name}");
@@ -275,7 +279,7 @@ async fn a_code_of_a_second_factor_is_accepted_once() {
             let password = password.clone();
             let decide: DecideAdmin = Box::new(move |state| {
                 let about = |action: &str| line(600, action);
-                second_factor::decide::start_session(state, session(byte, 1, 600), &password, &attempt, about)
+                admin::second_factor::start_session(state, session(byte, 1, 600), &password, &attempt, about)
                     .map(|(change, _)| change)
             });
             store.administer(Subject::User(id(1)), None, at(600), decide)
@@ -307,13 +311,14 @@ async fn a_code_of_a_second_factor_is_accepted_once() {
         assert_eq!(enter(8, other).await, Err(AdminRefusal::UserChanged.into()), "{name}");
         let changes = UserChanges { has_second_factor: Some(false), ..UserChanges::default() };
         let remove =
-            move |state: &_| decide::change(state, &Precondition::None, changes, |action: &str| line(602, action));
+            move |state: &_| admin::user::change(state, &Precondition::None, changes, |action: &str| line(602, action));
         change(Box::new(remove)).await.unwrap();
         assert_eq!(store.user(id(1)).await.unwrap().unwrap().second_factor, None, "{name}");
         let last = store.audit(None, 1).await.unwrap().remove(0).entry.action;
         assert_eq!(last, "user.second_factor.removed", "{name}");
         let give = UserChanges { has_second_factor: Some(true), ..UserChanges::default() };
-        let give = move |state: &_| decide::change(state, &Precondition::None, give, |action: &str| line(603, action));
+        let give =
+            move |state: &_| admin::user::change(state, &Precondition::None, give, |action: &str| line(603, action));
         assert_eq!(change(Box::new(give)).await, Err(AdminRefusal::NoSecondFactor.into()), "{name}");
     }
 }

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use journeyman_core::admin::{AdminError, AdminRefusal, Precondition, Subject};
+use journeyman_core::admin;
+use journeyman_core::admin::{AdminRefusal, Precondition, Subject};
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::{JobId, WebhookId};
-use journeyman_core::ports::{AuditEntry, DecideAdmin, DeliveryBacklog, DeliveryFilter, Retention};
+use journeyman_core::ports::{AdminError, DecideAdmin, DeliveryBacklog, DeliveryFilter, Retention};
 use journeyman_core::time::Timestamp;
-use journeyman_core::webhook::decide;
 use journeyman_core::webhook::{
     AttemptResult, CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, DeliveryState, Disabled,
     EVENT_REMOVED, GIVE_UP_AFTER, Replay, Response, Webhook, WebhookFormat, WebhookSecret, WebhookSettings, finish,
@@ -60,14 +61,15 @@ impl Fixture {
 
     async fn hook(&self, number: u128, kinds: &[&str]) {
         let (webhook, audit) = (self.new_webhook(number, kinds), self.entry("webhook.created"));
-        let decide = Box::new(move |state: &_| decide::create(state, webhook.clone(), secret(1), audit.clone()));
+        let decide =
+            Box::new(move |state: &_| admin::webhook::create(state, webhook.clone(), secret(1), audit.clone()));
         self.administer_webhook(number, decide).await.unwrap();
     }
 
     async fn enable(&self, number: u128, enable: bool) {
         let audit = self.entry("webhook.changed");
         let decide = Box::new(move |state: &_| {
-            decide::change(state, &Precondition::None, Clone::clone, Some(enable), audit.clone())
+            admin::webhook::change(state, &Precondition::None, Clone::clone, Some(enable), audit.clone())
         });
         self.administer_webhook(number, decide).await.unwrap();
     }
@@ -143,7 +145,8 @@ async fn webhooks_are_created_changed_rotated_and_removed() {
         assert_eq!((secrets.current, secrets.old), (secret(1), None), "{name}");
 
         let (audit, none) = (fixture.entry("webhook.rotated"), Precondition::None);
-        let rotate = move |state: &_| decide::rotate(state, secret(2), Duration::from_secs(9), &none, audit.clone());
+        let rotate =
+            move |state: &_| admin::webhook::rotate(state, secret(2), Duration::from_secs(9), &none, audit.clone());
         fixture.administer_webhook(1, Box::new(rotate)).await.unwrap();
         let secrets = fixture.store.webhook_secrets(id(1)).await.unwrap().unwrap();
         let until = fixture.engine.now() + Duration::from_secs(9);
@@ -151,7 +154,7 @@ async fn webhooks_are_created_changed_rotated_and_removed() {
 
         let stale = fixture.entry("x");
         let change = move |state: &_| {
-            decide::change(state, &Precondition::Version(vec![1]), Clone::clone, Some(false), stale.clone())
+            admin::webhook::change(state, &Precondition::Version(vec![1]), Clone::clone, Some(false), stale.clone())
         };
         let refused = fixture.administer_webhook(1, Box::new(change)).await;
         assert_eq!(refused, Err(AdminRefusal::VersionMismatch { current: 2 }.into()), "{name}");
@@ -163,7 +166,7 @@ async fn webhooks_are_created_changed_rotated_and_removed() {
         let audit = fixture.entry("webhook.removed");
         let remove = || {
             let audit = audit.clone();
-            Box::new(move |state: &_| decide::remove(state, &Precondition::None, audit.clone()))
+            Box::new(move |state: &_| admin::webhook::remove(state, &Precondition::None, audit.clone()))
         };
         fixture.administer_webhook(1, remove()).await.unwrap();
         assert_eq!(fixture.store.webhook(id(1)).await.unwrap(), None, "{name}");
@@ -171,7 +174,8 @@ async fn webhooks_are_created_changed_rotated_and_removed() {
         fixture.administer_webhook(1, remove()).await.expect("a repetition");
         assert_eq!(fixture.administer_webhook(9, remove()).await, Err(AdminRefusal::NoWebhook.into()), "{name}");
         let (webhook, audit) = (fixture.new_webhook(3, &[]), fixture.entry("webhook.created"));
-        let create = Box::new(move |state: &_| decide::create(state, webhook.clone(), secret(1), audit.clone()));
+        let create =
+            Box::new(move |state: &_| admin::webhook::create(state, webhook.clone(), secret(1), audit.clone()));
         let nowhere = Subject::Webhook(id(3), "none".parse().unwrap());
         let refused = fixture.store.administer(nowhere, None, fixture.engine.now(), create).await;
         assert_eq!(refused.map(drop), Err(AdminRefusal::NoProject.into()), "{name}");
@@ -522,7 +526,8 @@ async fn changes_of_webhooks_and_results_do_not_wait_for_each_other_in_a_circle(
         let remove = async || {
             for number in numbers().rev() {
                 let audit = second.entry("webhook.removed");
-                let decide = Box::new(move |state: &_| decide::remove(state, &Precondition::None, audit.clone()));
+                let decide =
+                    Box::new(move |state: &_| admin::webhook::remove(state, &Precondition::None, audit.clone()));
                 second.administer_webhook(number, decide).await.unwrap();
             }
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use journeyman_core::ports::{AuditEntry, AuditFilter};
+use journeyman_core::audit::{AuditEntry, AuditFilter};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::worker::{DiskState, SandboxState, WorkerReport, WorkerState};
 

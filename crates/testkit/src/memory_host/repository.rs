@@ -1,16 +1,17 @@
 //! The repository of the code host in memory.
 
 use async_trait::async_trait;
-use journeyman_core::code_host::HostName;
-use journeyman_core::hook::{HostComment, HostIssue, HostReview};
+use journeyman_core::checks::{Check, CommitStatus};
+use journeyman_core::code_host::{HostName, HostRepository, PullState};
+use journeyman_core::conversation::{
+    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, NewReply, NewReview, Permission,
+    Reaction, Replied, ThreadComment,
+};
+use journeyman_core::hook::{CommentKind, HostComment, HostIssue, HostReview, HostUser};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
-use journeyman_core::ports::{
-    Changes, Check, Checks, CommentFile, CommentKind, CommentPlace, CommentRef, CommitStatus, Conversation,
-    CreatedPull, Discussion, Forge, ForgeError, HostRepository, HostThread, HostUser, InThread, LineComment, NewReply,
-    NewReview, Permission, Reaction, Remote, Replied, ThreadComment,
-};
-use journeyman_core::pull::{HostPull, NewPull, PullChange, PullState};
+use journeyman_core::ports::{Changes, Checks, CommentFile, CreatedPull, Discussion, Forge, ForgeError, Remote};
+use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use journeyman_core::time::Timestamp;
 
 use super::{HostCall, MemoryHost, Written, WrittenReply};

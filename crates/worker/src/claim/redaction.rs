@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use serde_json::Value;
 
 /// The minimum length of a redacted value in bytes. A shorter value would hide half of all text, and is easily guessed

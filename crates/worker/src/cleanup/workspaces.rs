@@ -7,10 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::JobId;
 use journeyman_core::job::JobStatus;
 use journeyman_core::ports::Store;
-use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 
 use crate::turn::idle_agents::IdleAgents;

@@ -1,8 +1,9 @@
 //! Tests of checkouts with files in Git LFS.
 
 use journeyman_core::lfs::Pointer;
-use journeyman_core::ports::{FreeSpace, LfsError};
+use journeyman_core::ports::LfsError;
 use journeyman_core::project::Lfs;
+use journeyman_core::worker::FreeSpace;
 
 use super::fill::NotFetched;
 use crate::error::RunError;

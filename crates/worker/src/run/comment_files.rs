@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
+use journeyman_core::conversation::CommentRef;
 use journeyman_core::inbox::files::{ALL_BYTES, FILE_BYTES, FOLDER, MOST_FILES};
 use journeyman_core::message::{MessageSource, SourceFile};
-use journeyman_core::ports::{CommentFile, CommentRef, Forge};
+use journeyman_core::ports::{CommentFile, Forge};
 
 use crate::acp::Image;
 use crate::claim::redaction::Redactor;
@@ -208,9 +209,9 @@ fn size(bytes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use journeyman_core::job::PullRepository;
+    use journeyman_core::code_host::PullRepository;
+    use journeyman_core::hook::CommentKind;
     use journeyman_core::message::Origin;
-    use journeyman_core::ports::CommentKind;
     use journeyman_testkit::MemoryHost;
 
     use super::*;

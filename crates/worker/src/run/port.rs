@@ -6,8 +6,8 @@ use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::Published;
 use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job};
-use journeyman_core::ports::FreeSpace;
 use journeyman_core::run::Reason;
+use journeyman_core::worker::FreeSpace;
 use journeyman_repository::push::Pushed;
 use tokio::sync::OwnedMutexGuard;
 

@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
+use journeyman_core::code_host::{PullRepository, PullState};
 use journeyman_core::commit::subject::subject_of_request;
 use journeyman_core::commit::summary::subject_of_answer;
 use journeyman_core::job::command::Published;
 use journeyman_core::job::turn::Ending;
-use journeyman_core::job::{Branch, Ended, Job, Pull, PullRepository, title_of};
+use journeyman_core::job::{Branch, Ended, Job};
 use journeyman_core::left_out::LeftOut;
 use journeyman_core::message::{Message, Origin};
+use journeyman_core::open_pull::{Ensure, Ensured};
 use journeyman_core::ports::{Forge, ForgeError, Store};
 use journeyman_core::project::Project;
+use journeyman_core::prompt::title_of;
 use journeyman_core::pull::body::{Content, Done, of_pull};
-use journeyman_core::pull::{Ensure, Ensured, HostPull, NewPull, PullChange, PullState};
+use journeyman_core::pull::{HostPull, NewPull, Pull, PullChange};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_repository::History;

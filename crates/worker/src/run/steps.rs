@@ -9,18 +9,21 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use journeyman_core::checkout::{self, Missing};
+use journeyman_core::code_host::PullRepository;
 use journeyman_core::commit::subject::CoAuthor;
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::Published;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
-use journeyman_core::job::{Branch, Job, PullRepository};
+use journeyman_core::job::{Branch, Job};
 use journeyman_core::left_out::{LeftOut, named_in};
-use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image, JobFilter};
-use journeyman_core::project::{CODE_HOST_TOKEN, Lfs, Project, SandboxSettings, SecretUse, SecretValue};
+use journeyman_core::ports::{Forge, ForgeError, Image, JobFilter};
+use journeyman_core::project::{CODE_HOST_TOKEN, Lfs, Project, SandboxSettings, SecretUse};
 use journeyman_core::pull::base_comparison;
 use journeyman_core::run::Reason;
+use journeyman_core::secret::SecretValue;
+use journeyman_core::worker::FreeSpace;
 use journeyman_repository::branch::{
     base_of, check_creator, check_repository, check_writable, choose_branch, needs_creator_check,
 };

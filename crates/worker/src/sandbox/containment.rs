@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use journeyman_core::job::Job;
-use journeyman_core::ports::{Containment, Sandbox, SandboxError};
+use journeyman_core::ports::{Sandbox, SandboxError};
 use journeyman_core::project::DEFAULT_AGENT;
 use journeyman_core::run::ReasonCode;
+use journeyman_core::worker::Containment;
 use tokio::time::Instant;
 
 use crate::error::RunError;
@@ -157,7 +158,7 @@ fn missing(containment: &Containment) -> Option<String> {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use journeyman_core::ports::Guarantee;
+    use journeyman_core::worker::Guarantee;
     use journeyman_testkit::FakeSandbox;
 
     use super::*;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use journeyman_core::egress::Allowlist;
-use journeyman_core::ports::{Image, Layout, Resources, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::ports::{Image, Layout, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::project::Resources;
 use tokio::time::Instant;
 
 use crate::claim::lease::Signals;

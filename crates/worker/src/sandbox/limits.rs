@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use journeyman_core::ports::{Exhausted, FreeSpace, Process};
+use journeyman_core::ports::{Exhausted, Process};
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
+use journeyman_core::worker::FreeSpace;
 
 use crate::error::RunError;
 use crate::sandbox::disk_limit::{Counted, Disk};

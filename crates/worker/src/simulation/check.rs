@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::{MessageId, Sha};
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::{DeliveryMode, Message, MessageStatus};
 use journeyman_core::ports::{JobStore, OutboxStore};
-use journeyman_core::pull::PullState;
 use journeyman_core::run::{ReasonCode, Run};
 use journeyman_store::MemoryStore;
 

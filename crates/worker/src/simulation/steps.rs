@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, HostRepository, PullState};
 use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::command::Published;
 use journeyman_core::job::effect::Effect;
@@ -13,11 +13,11 @@ use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::ports::{
-    Checks, CreatedPull, Discussion, EffectError, EffectHandler, Forge, ForgeError, FreeSpace, HostRepository,
-    JobStore, Remote,
+    Checks, CreatedPull, Discussion, EffectError, EffectHandler, Forge, ForgeError, JobStore, Remote,
 };
-use journeyman_core::pull::{HostPull, NewPull, PullChange, PullState};
+use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use journeyman_core::run::ReasonCode;
+use journeyman_core::worker::FreeSpace;
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 

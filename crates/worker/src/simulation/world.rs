@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::Token;
 use journeyman_core::ports::JobStore;
-use journeyman_core::pull::{HostPull, PullState};
+use journeyman_core::pull::HostPull;
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_store::MemoryStore;
 use rand::rngs::StdRng;

@@ -7,7 +7,7 @@ use journeyman_core::job::Job;
 use journeyman_core::job::turn::Ending;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{Gateway, Store};
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::IdGen;
 
 use tokio::sync::Semaphore;

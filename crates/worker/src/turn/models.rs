@@ -6,8 +6,9 @@ use journeyman_core::agent::{AgentSpec, MODEL_TOKEN, MODEL_URL, Places};
 use journeyman_core::job::Job;
 use journeyman_core::model::{Effort, TEST};
 use journeyman_core::ports::{Gateway, ModelAccount, ModelFailure, ModelRoute};
-use journeyman_core::project::{Project, SecretValue};
+use journeyman_core::project::Project;
 use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_core::secret::SecretValue;
 
 use crate::error::RunError;
 use crate::sandbox::outbound::{OutboundEvent, OutboundLog};

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use journeyman_core::ports::FreeSpace;
 use journeyman_core::run::ReasonCode;
+use journeyman_core::worker::FreeSpace;
 use rustix::fs::statvfs;
 
 use crate::error::RunError;

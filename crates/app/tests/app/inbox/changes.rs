@@ -1,8 +1,8 @@
 //! Tests of comments that are edited or deleted.
 
-use journeyman_core::hook::HostComment;
+use journeyman_core::conversation::Permission;
+use journeyman_core::hook::{CommentKind, HostComment};
 use journeyman_core::message::MessageStatus;
-use journeyman_core::ports::{CommentKind, Permission};
 
 use super::given::{Desk, PULL, comment, created, deleted, edited, review, submitted};
 

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use journeyman_app::Received;
 use journeyman_core::admin::Precondition;
-use journeyman_core::hook::{CommentAction, HookContent};
+use journeyman_core::checks::StatusState;
+use journeyman_core::code_host::PullState;
+use journeyman_core::conversation::{CommentPlace, Permission, Reaction};
+use journeyman_core::hook::{CommentAction, CommentKind, HookContent};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::{JobState, JobStatus};
 use journeyman_core::message::{MessageStatus, Origin};
-use journeyman_core::ports::{CommentKind, CommentPlace, Permission, Reaction, StatusState};
 use journeyman_core::project::RepositoryIdentity;
-use journeyman_core::pull::PullState;
 use journeyman_testkit::{HostCall, MemoryHost};
 
 use super::given::{Desk, PULL, SETTLE, comment, created, edited, pull_event};

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use journeyman_core::hook::{HookContent, HostComment, HostIssue, IssueAction};
-use journeyman_core::message::MAX_PROMPT_CHARS;
-use journeyman_core::ports::{
-    CommentKind, CommentPlace, Conversation, ForgeError, HostThread, HostUser, Permission, Said, Subject, ThreadComment,
-};
-use journeyman_core::position::{LineRange, Position, Thread};
-use journeyman_core::pull::DiffSide;
+use journeyman_core::conversation::{CommentPlace, Conversation, HostThread, Permission, Said, Subject, ThreadComment};
+use journeyman_core::hook::{CommentKind, HookContent, HostComment, HostIssue, HostUser, IssueAction};
+use journeyman_core::ports::ForgeError;
+use journeyman_core::position::{DiffSide, LineRange, Position, Thread};
+use journeyman_core::prompt::MAX_PROMPT_CHARS;
 use journeyman_testkit::{HostCall, MemoryHost, Moment};
 
 use super::given::{Desk, PULL, comment, created, edited, issue, labeled, review, submitted};

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use journeyman_app::Received;
 use journeyman_core::code_host::CodeHostId;
+use journeyman_core::conversation::Reaction;
 use journeyman_core::inbox::{INBOX_LEASE, MAX_ATTEMPTS};
-use journeyman_core::ports::{ForgeError, HookRefusal, Reaction};
+use journeyman_core::ports::{ForgeError, HookRefusal};
 use journeyman_testkit::{HostCall, MemoryHost, Moment};
 
 use super::given::{Desk, SETTLE, comment, created, review, submitted};

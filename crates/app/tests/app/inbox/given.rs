@@ -7,18 +7,22 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_app::{HostEffects, JobRequest, Outbox, Received};
+use journeyman_core::code_host::PullState;
+use journeyman_core::conversation::{LineComment, Permission};
 use journeyman_core::diff_stat::{CommitDiff, DiffStat, MessageDiff, TurnDiff};
-use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue, HostReview, IssueAction};
+use journeyman_core::hook::{
+    CommentAction, CommentKind, HookContent, HookEvent, HostComment, HostIssue, HostReview, HostUser, IssueAction,
+};
 use journeyman_core::ids::{JobId, Sha, WorkerId};
 use journeyman_core::inbox::{INBOX_LEASE, InboxEvent};
+use journeyman_core::job::Job;
 use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{Job, Pull};
 use journeyman_core::message::{Message, MessageStatus};
-use journeyman_core::ports::{CommentKind, HostUser, InboxFilter, JobFilter, LineComment, Permission, StoreError};
-use journeyman_core::position::{LineRange, Position};
+use journeyman_core::ports::{InboxFilter, JobFilter, StoreError};
+use journeyman_core::position::{DiffSide, LineRange, Position};
 use journeyman_core::project::{DEFAULT_SETTLE_SECONDS, Project};
-use journeyman_core::pull::{DiffSide, HostPull, PullState};
+use journeyman_core::pull::{HostPull, Pull};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_testkit::{Call, MemoryHost, OneDiff, Seeds as _, Tap, Tapped};
 use uuid::Uuid;

@@ -1,11 +1,11 @@
 //! Tests of reviews that people ask for on pull requests.
 
-use journeyman_core::code_host::HostKind;
+use journeyman_core::code_host::{HostKind, PullState};
+use journeyman_core::conversation::{DiffLine, Permission, Reaction};
 use journeyman_core::hook::{CommentAction, HookContent, HostComment};
 use journeyman_core::message::MessageStatus;
-use journeyman_core::ports::{DiffLine, Permission, Reaction};
 use journeyman_core::project::ReviewRequests;
-use journeyman_core::pull::{HostPull, PullState};
+use journeyman_core::pull::HostPull;
 
 use super::given::{Desk, comment, pull};
 

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue, IssueAction};
+use journeyman_core::conversation::{CommentPlace, Permission, Reaction};
+use journeyman_core::hook::{
+    CommentAction, CommentKind, HookContent, HookEvent, HostComment, HostIssue, HostUser, IssueAction,
+};
 use journeyman_core::ids::JobId;
 use journeyman_core::inbox::route::addressed;
 use journeyman_core::inbox::{Content, Decision, INBOX_LEASE, Next};
 use journeyman_core::message::{MessageStatus, Origin};
-use journeyman_core::ports::{CommentKind, CommentPlace, ForgeError, HostUser, Permission, Reaction};
+use journeyman_core::ports::ForgeError;
 use journeyman_testkit::{HostCall, MemoryHost, Moment};
 
 use super::given::{Desk, comment, issue, labeled};

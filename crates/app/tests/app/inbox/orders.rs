@@ -6,10 +6,10 @@ mod plan;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use journeyman_core::code_host::PullState;
+use journeyman_core::conversation::CommentPlace;
 use journeyman_core::message::MessageStatus;
 use journeyman_core::outbox::TASK_LEASE;
-use journeyman_core::ports::CommentPlace;
-use journeyman_core::pull::PullState;
 use journeyman_testkit::Written;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};

@@ -1,11 +1,13 @@
 //! Tests of who may send messages, and of text that people do not see.
 
-use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent};
+use journeyman_core::code_host::PullState;
+use journeyman_core::conversation::{Permission, Reaction};
+use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostUser};
 use journeyman_core::inbox::route::addressed;
 use journeyman_core::inbox::{Content, Decision, INBOX_LEASE, InboxState, NewEvent, Next, Outcome};
-use journeyman_core::ports::{Decided, ForgeError, HostUser, Permission, Reaction};
+use journeyman_core::ports::{Decided, ForgeError};
 use journeyman_core::project::{Answers, Project};
-use journeyman_core::pull::{HostPull, PullState};
+use journeyman_core::pull::HostPull;
 use journeyman_testkit::{HostCall, MemoryHost, Moment, Seeds as _};
 
 use super::given::{Desk, comment, created, edited, pull, pull_event, review, submitted};

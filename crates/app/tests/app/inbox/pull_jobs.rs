@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use journeyman_app::JobRequest;
-use journeyman_core::code_host::HostKind;
+use journeyman_core::code_host::{HostKind, PullState};
+use journeyman_core::conversation::Permission;
 use journeyman_core::engine::Control;
-use journeyman_core::hook::{CommentAction, HookContent, HostComment, HostReview};
+use journeyman_core::hook::{CommentAction, CommentKind, HookContent, HostComment, HostReview, HostUser};
 use journeyman_core::message::{Message, Origin};
-use journeyman_core::ports::{CommentKind, ForgeError, HostUser, Permission};
-use journeyman_core::position::{LineRange, Position, Thread};
+use journeyman_core::ports::ForgeError;
+use journeyman_core::position::{DiffSide, LineRange, Position, Thread};
 use journeyman_core::project::Reviews;
-use journeyman_core::pull::{DiffSide, HostPull, PullState};
+use journeyman_core::pull::HostPull;
 use journeyman_testkit::{HostCall, Moment};
 
 use super::given::{Desk, comment, created, pull, review};

@@ -1,8 +1,9 @@
 //! Tests of the end of pull requests on a code host.
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::job::JobStatus;
 use journeyman_core::ports::ForgeError;
-use journeyman_core::pull::{HostPull, PullState};
+use journeyman_core::pull::HostPull;
 use journeyman_core::time::Clock as _;
 use journeyman_testkit::{HostCall, Moment};
 

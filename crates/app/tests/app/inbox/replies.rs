@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_app::{HostEffects, ProgressReporter};
-use journeyman_core::hook::CommentAction;
-use journeyman_core::hook::HookContent;
+use journeyman_core::conversation::Reaction;
+use journeyman_core::hook::{CommentAction, HookContent};
 use journeyman_core::job::command::Report;
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::outbox::TASK_LEASE;
-use journeyman_core::ports::{EffectHandler as _, ForgeError, Reaction};
+use journeyman_core::ports::{EffectHandler as _, ForgeError};
 use journeyman_core::position::Thread;
 use journeyman_core::project::{Answers, Resolve};
 use journeyman_testkit::{HostCall, Moment, OneDiff};

@@ -1,10 +1,10 @@
 //! Tests of submitted reviews.
 
-use journeyman_core::hook::CommentAction;
-use journeyman_core::hook::{HookContent, HostReview};
-use journeyman_core::message::{MAX_PROMPT_CHARS, Origin};
-use journeyman_core::ports::{CommentKind, Reaction};
+use journeyman_core::conversation::Reaction;
+use journeyman_core::hook::{CommentAction, CommentKind, HookContent, HostReview};
+use journeyman_core::message::Origin;
 use journeyman_core::project::Reviews;
+use journeyman_core::prompt::MAX_PROMPT_CHARS;
 
 use super::given::{Desk, PULL, comment, created, review, submitted};
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use journeyman_core::hook::HostComment;
-use journeyman_core::ports::{CommentKind, CommentPlace, ForgeError, HostThread, HostUser, Permission, ThreadComment};
-use journeyman_core::position::{LineRange, Position, Thread};
-use journeyman_core::pull::DiffSide;
+use journeyman_core::conversation::{CommentPlace, HostThread, Permission, ThreadComment};
+use journeyman_core::hook::{CommentKind, HostComment, HostUser};
+use journeyman_core::ports::ForgeError;
+use journeyman_core::position::{DiffSide, LineRange, Position, Thread};
 use journeyman_testkit::{HostCall, MemoryHost, Moment};
 
 use super::given::{Desk, PULL, comment, created, edited, review, submitted};

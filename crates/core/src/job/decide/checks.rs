@@ -2,9 +2,9 @@
 
 use super::Plan;
 use crate::checks::{Attempt, CheckReport, CheckStop, Reaction, refusal};
+use crate::code_host::PullState;
 use crate::job::JobState;
 use crate::job::event::Event;
-use crate::pull::PullState;
 
 impl Plan {
     /// Records the result of the checks of the newest commit, and sends a message if they are to be repaired. While the

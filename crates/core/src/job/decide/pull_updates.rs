@@ -2,7 +2,7 @@
 
 use super::Plan;
 use crate::job::event::Event;
-use crate::pull_updates::{OutdatedPull, UpdateDecision, decide_update};
+use crate::job::pull_updates::{OutdatedPull, UpdateDecision, decide_update};
 
 impl Plan {
     /// Sends the message that has the pull request updated, or tells why not. While the job is active nothing is

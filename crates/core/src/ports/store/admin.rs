@@ -1,8 +1,9 @@
 //! Changes of projects, keys and users: each is a decision on locked rows, in one transaction.
 
+use crate::ports::StoreError;
 use async_trait::async_trait;
 
-use crate::admin::{AdminChange, AdminError, AdminRefusal, AdminState, Once, Subject};
+use crate::admin::{AdminChange, AdminRefusal, AdminState, Once, Subject};
 use crate::idempotency::Claim;
 use crate::time::Timestamp;
 
@@ -43,4 +44,15 @@ pub trait AdminStore: Send + Sync {
     /// # Errors
     /// The idempotency key belongs to another request, or the database failed.
     async fn answered(&self, claim: Claim, now: Timestamp) -> Result<Option<String>, AdminError>;
+}
+
+/// An error of [`crate::ports::AdminStore::administer`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdminError {
+    /// The change was refused; nothing was stored.
+    #[error(transparent)]
+    Refused(#[from] AdminRefusal),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }

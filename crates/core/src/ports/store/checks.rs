@@ -5,9 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::StoreError;
-use crate::checks::CheckWatch;
+use crate::checks::{Check, CheckWatch};
 use crate::ids::{JobId, ProjectId, Sha};
-use crate::ports::Check;
 use crate::time::Timestamp;
 
 /// Claims and ends looks at the checks of commits ([`crate::checks`]). Changes of jobs write the watches

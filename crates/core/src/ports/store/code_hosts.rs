@@ -3,10 +3,9 @@
 use async_trait::async_trait;
 
 use super::StoreError;
-use crate::code_host::{CodeHost, CodeHostId, HostSecrets};
+use crate::code_host::{CodeHost, CodeHostId, HostSecrets, PullRepository, PullState};
 use crate::ids::{JobId, ProjectId};
-use crate::job::PullRepository;
-use crate::pull::{IndexedPull, PullState};
+use crate::pull::IndexedPull;
 use crate::time::Timestamp;
 
 /// Reads the code hosts that are defined in the store. [`super::AdminStore`] changes them.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::StoreError;
+use crate::code_host::PullRef;
 use crate::ids::ProjectId;
-use crate::job::command::PullRef;
 use crate::pull::compared::{ComparedPull, DueComparison, EndedComparison, MovedBranch};
 use crate::time::Timestamp;
 

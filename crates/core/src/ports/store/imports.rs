@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 
-use super::{AuditEntry, StoreError};
+use super::StoreError;
+use crate::audit::AuditEntry;
 use crate::ids::ProjectId;
 use crate::import::Import;
 

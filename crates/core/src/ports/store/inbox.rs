@@ -5,10 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::StoreError;
-use crate::code_host::{CodeHostId, HostName};
+use crate::code_host::{CodeHostId, HostName, PullRepository};
 use crate::ids::{JobId, MessageId, ProjectId};
 use crate::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
-use crate::job::PullRepository;
 use crate::outbox::Backlog;
 use crate::time::Timestamp;
 

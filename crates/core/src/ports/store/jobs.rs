@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
+use crate::code_host::PullState;
 use crate::idempotency::{Claim, KeyReused};
 use crate::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use crate::job::change::Change;
@@ -18,7 +19,7 @@ use crate::job::summary::JobSummary;
 use crate::job::{Job, JobRecord, JobStatus};
 use crate::message::{Message, MessageStatus};
 use crate::project::hold::Hold;
-use crate::pull::{IndexedPull, PullState};
+use crate::pull::IndexedPull;
 use crate::rate::{RateKind, RateState};
 use crate::run::{Run, Usage};
 use crate::time::Timestamp;

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use super::StoreError;
 use crate::ids::ProjectId;
 use crate::project::hold::{Hold, HoldFailure};
-use crate::project::{Project, RepositoryIdentity, SecretValue};
+use crate::project::{Project, RepositoryIdentity};
+use crate::secret::SecretValue;
 use crate::time::Timestamp;
 
 /// Reads projects and their secrets.

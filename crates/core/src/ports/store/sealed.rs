@@ -5,7 +5,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{AuditEntry, StoreError};
+use super::StoreError;
+use crate::audit::AuditEntry;
 
 /// A kind of encrypted values, which are in one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

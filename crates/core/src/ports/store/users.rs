@@ -1,22 +1,13 @@
 //! The store of users, their sessions, and their sign-in links.
 
+use crate::user::SessionsToEnd;
 use async_trait::async_trait;
 
-use super::{AuditEntry, StoreError};
+use super::StoreError;
+use crate::audit::AuditEntry;
 use crate::ids::UserId;
 use crate::time::Timestamp;
 use crate::user::{Identity, Session, SignInLink, TokenHash, User};
-
-/// A selection of sessions to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionsToEnd {
-    /// The session with this hash.
-    One(TokenHash),
-    /// All sessions of a user.
-    AllOf(UserId),
-    /// All sessions of a user except the one with this hash.
-    OthersOf(UserId, TokenHash),
-}
 
 /// Stores the users of the dashboard, their sessions, and their sign-in links.
 #[async_trait]

@@ -1,11 +1,10 @@
 //! Tests of the decisions on passkeys.
 
-use super::decide::{Presented, add, prove_session, remove, rename, start_session};
 use super::*;
-use crate::admin::{AdminRefusal, AdminRow, AdminState};
+use crate::admin::passkey::{Presented, add, prove_session, remove, rename, start_session};
+use crate::admin::{AdminRefusal, AdminRow, AdminState, user as user_decide};
+use crate::audit::AuditEntry;
 use crate::ids::UserId;
-use crate::ports::AuditEntry;
-use crate::user::decide as user_decide;
 use crate::user::{PasswordHash, Role, Session, User};
 
 fn at(seconds: u64) -> Timestamp {

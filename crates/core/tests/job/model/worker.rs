@@ -5,7 +5,8 @@ use journeyman_core::job::change::step;
 use journeyman_core::job::command::{Claim, Command, NextAttempt, Outcome, Published, Report};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{JobState, Progress, Pull, Token, Work};
+use journeyman_core::job::{JobState, Progress, Token, Work};
+use journeyman_core::pull::Pull;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use uuid::Uuid;
 

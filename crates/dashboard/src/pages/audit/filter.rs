@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use journeyman_app::AuditFormat;
+use journeyman_core::audit::AuditFilter;
 use journeyman_core::ids::ProjectId;
-use journeyman_core::ports::AuditFilter;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use journeyman_core::audit::AuditEntry;
 use journeyman_core::key::ApiKey;
-use journeyman_core::ports::AuditEntry;
 
 use super::filter::Choice;
 use crate::failure::Failure;

@@ -5,20 +5,18 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::{Answered, Error};
 use journeyman_core::admin::AdminRefusal;
-use journeyman_core::code_host::decide::HostSecretChanges;
 use journeyman_core::code_host::draft::Draft;
-use journeyman_core::code_host::{Access, DefinedIn, HostKind, HostSecret};
+use journeyman_core::code_host::{Access, DefinedIn, HostKind, HostSecret, HostSecretChanges};
 use journeyman_core::ports::DescribedHost;
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::user::new_token;
 
 use super::parsed;
-use crate::Shared;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::pages::secret::NewSecret;
-use crate::words;
+use crate::{Shared, words};
 
 #[derive(Template)]
 #[template(path = "code_host_form.html")]

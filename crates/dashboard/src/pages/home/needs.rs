@@ -4,20 +4,18 @@
 use std::collections::BTreeMap;
 
 use journeyman_core::checks::CheckResult;
+use journeyman_core::code_host::{PullRef, PullState};
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
-use journeyman_core::job::command::PullRef;
 use journeyman_core::job::{Job, JobState};
 use journeyman_core::ports::StoreError;
-use journeyman_core::pull::PullState;
 use journeyman_core::run::ReasonCode;
 
-use crate::Shared;
 use crate::frame::Frame;
 use crate::moment::Moment;
 use crate::pages::job::outcome::{failed_message, retry_key};
 use crate::pages::jobs::row::{self, JobRow, Places};
 use crate::size::Size;
-use crate::{visible, words};
+use crate::{Shared, visible, words};
 
 /// A row of *Needs you*.
 pub(super) struct Need {

@@ -6,8 +6,8 @@ use journeyman_core::code_host::{CodeHost, CodeHostId, RepositoryPath};
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::inbox::text::{Dialect, Shown};
 use journeyman_core::inbox::{InboxEvent, Outcome};
-use journeyman_core::job::title_of;
 use journeyman_core::project::Project;
+use journeyman_core::prompt::title_of;
 
 use super::words;
 use crate::failure::Failure;

@@ -1,8 +1,7 @@
 //! Events of the inbox in words.
 
-use journeyman_core::hook::{CommentAction, HookContent, IssueAction};
+use journeyman_core::hook::{CommentAction, CommentKind, HookContent, IssueAction};
 use journeyman_core::inbox::{InboxState, Outcome};
-use journeyman_core::ports::CommentKind;
 
 /// Returns what became of an event, and what a person can do about it; an empty text if nothing needs to be done.
 pub(in crate::pages) const fn outcome(outcome: Outcome) -> (&'static str, &'static str) {

@@ -1,8 +1,7 @@
 //! The checks of a job's pull request, in the sidebar of its page.
 
-use journeyman_core::checks::{CheckResult, CheckWatch};
+use journeyman_core::checks::{Check, CheckResult, CheckState, CheckWatch};
 use journeyman_core::job::Job;
-use journeyman_core::ports::{Check, CheckState};
 
 use crate::{visible, words};
 

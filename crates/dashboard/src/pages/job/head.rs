@@ -2,11 +2,11 @@
 //! and the queue.
 
 use askama::Template;
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::MessageId;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::{DeliveryMode, Message};
 use journeyman_core::ports::{StoreError, Sums};
-use journeyman_core::pull::PullState;
 
 use super::block::author;
 use super::outcome::{retried, retry_key};

@@ -5,7 +5,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::ImportRequest;
 use journeyman_core::import::ImportProgress;
 use journeyman_core::ports::StoreError;
-use journeyman_core::project::{Host, InvalidProject, Project, SecretValue, parse_address, repository_host};
+use journeyman_core::project::{Host, InvalidProject, Project, parse_address, repository_host};
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 
 use super::begin::{self, BeginPage};

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::job::JobStatus;
 use journeyman_core::job::label::Attribute;
 use journeyman_core::ports::{Cursor, JobFilter, StatusCounts};
-use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 

@@ -1,7 +1,8 @@
 //! The badge with the state of a pull request.
 
-use journeyman_core::job::{Job, Pull};
-use journeyman_core::pull::{IndexedPull, LocalPull, PullState};
+use journeyman_core::code_host::PullState;
+use journeyman_core::job::Job;
+use journeyman_core::pull::{IndexedPull, LocalPull, Pull};
 
 use crate::in_project::InProject;
 use crate::words;

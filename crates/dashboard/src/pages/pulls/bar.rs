@@ -1,7 +1,7 @@
 //! The bar of a pull request, which its tabs share.
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::job::{Job, JobStatus};
-use journeyman_core::pull::PullState;
 
 use super::Target;
 use super::badge::Badge;

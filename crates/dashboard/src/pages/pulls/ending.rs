@@ -1,7 +1,7 @@
 //! The line of the conversation that says who merged or closed the pull request.
 
 use askama::Template;
-use journeyman_core::pull::PullState;
+use journeyman_core::code_host::PullState;
 
 use super::Target;
 use super::badge::Badge;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use journeyman_core::job::command::PullRef;
-use journeyman_core::job::{Job, JobStatus, PullRepository};
-use journeyman_core::pull::{LocalPull, PullReviews, PullState, Verdict};
+use journeyman_core::code_host::{PullRef, PullRepository, PullState};
+use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::pull::{LocalPull, PullReviews, Verdict};
 use serde::Deserialize;
 
 use super::badge::Badge;
@@ -197,7 +197,8 @@ async fn page(shared: &Shared, at: &InProject, state: PullState) -> Page {
 mod tests {
     use journeyman_core::diff_stat::DiffStat;
     use journeyman_core::ids::JobId;
-    use journeyman_core::job::{Pull, Source};
+    use journeyman_core::job::Source;
+    use journeyman_core::pull::Pull;
     use journeyman_core::time::Timestamp;
     use uuid::Uuid;
 

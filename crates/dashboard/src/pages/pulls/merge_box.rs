@@ -1,8 +1,9 @@
 //! The box to merge a pull request: the reasons for and against it, above the button.
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::job::JobStatus;
 use journeyman_core::pull::base_comparison::Conflicts;
-use journeyman_core::pull::{Comment, NewComment, PullState, Verdict};
+use journeyman_core::pull::{Comment, NewComment, Verdict};
 
 use super::read::Read;
 use super::{bar, comments};

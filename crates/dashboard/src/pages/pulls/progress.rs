@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use journeyman_core::code_host::HostName;
+use journeyman_core::code_host::{HostName, PullRepository};
 use journeyman_core::ids::Sha;
 use journeyman_core::inbox::route::{Identity, Request, Review};
 use journeyman_core::inbox::{InboxState, Outcome};
-use journeyman_core::job::{Job, PullRepository};
+use journeyman_core::job::Job;
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::StoreError;
 use journeyman_core::pull::comment::{self, SERVICE};

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use askama::Template;
+use journeyman_core::code_host::{PullRef, PullState};
 use journeyman_core::ids::JobId;
 use journeyman_core::job::Job;
-use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::{PullCounts, PullCursor, PullFilter};
-use journeyman_core::pull::{IndexedPull, PullState};
+use journeyman_core::pull::IndexedPull;
 use journeyman_core::time::Timestamp;
 
 use super::badge::Badge;

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use journeyman_app::ProjectEdit;
+use journeyman_core::admin::project::Proposal;
 use journeyman_core::model::budget::Budgets;
-use journeyman_core::project::decide::Proposal;
 use journeyman_core::project::{
     Answers, CODE_HOST_TOKEN, CheckMode, CheckSettings, CheckoutSettings, CiFiles, DEFAULT_AGENT, DEFAULT_MODEL,
     KeepUpToDate, Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, Resolve, ReviewRequests, Reviews,
-    SecretChanges, SecretUse, SecretValue, Submodules,
+    SecretChanges, SecretUse, Submodules,
 };
+use journeyman_core::secret::SecretValue;
 
 use crate::choices::{chosen_effort, chosen_model};
 use crate::fields::Fields;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use journeyman_core::code_host::PullState;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{JobFilter, StoreError};
 use journeyman_core::project::Project;
-use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::{UsageLine, UsageSum};
 

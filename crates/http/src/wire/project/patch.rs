@@ -4,9 +4,9 @@
 //! empty one. A field that is left out keeps its value, and `null` restores its default. Secrets are not part of the
 //! document; they are removed from the patch first.
 
-use journeyman_core::project::{
-    self, CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, SecretChanges, SecretValue, WEBHOOK_SECRET,
-};
+use journeyman_core::project;
+use journeyman_core::project::{CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, SecretChanges, WEBHOOK_SECRET};
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 use serde_json::{Map, Value};
 

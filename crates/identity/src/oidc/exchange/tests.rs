@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use journeyman_core::project::SecretValue;
+use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::Role;
 use journeyman_testkit::World;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use journeyman_core::hook::HookContent;
-use journeyman_core::ports::{HostUser, Permission};
-use journeyman_core::pull::PullState;
+use journeyman_core::code_host::PullState;
+use journeyman_core::conversation::Permission;
+use journeyman_core::hook::{HookContent, HostUser};
 use journeyman_testkit::MemoryHost;
 use proptest::prelude::*;
 
@@ -109,7 +109,7 @@ impl Plan {
                 match lines.get(event) {
                     Some(line) => {
                         let mut one = comment(&line.id, &review.author, &line.body);
-                        (one.kind, one.review) = (journeyman_core::ports::CommentKind::Line, Some(review.id));
+                        (one.kind, one.review) = (journeyman_core::hook::CommentKind::Line, Some(review.id));
                         created(&one)
                     }
                     None => submitted(&review),
@@ -151,7 +151,7 @@ fn written_review(
     place: usize,
     lines: usize,
     host: &MemoryHost,
-) -> (journeyman_core::hook::HostReview, Vec<journeyman_core::ports::LineComment>) {
+) -> (journeyman_core::hook::HostReview, Vec<journeyman_core::conversation::LineComment>) {
     let texts: Vec<String> = (1..=lines).map(|line| token(place, line)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     review(&format!("9{place}"), &maria(host), &token(place, 0), &texts)

@@ -1,8 +1,8 @@
 //! Decisions on the creation, change and removal of templates.
 
-use super::{MAX_TEMPLATES, Template, TemplateSettings, name_key};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
-use crate::ports::AuditEntry;
+use crate::audit::AuditEntry;
+use crate::template::{MAX_TEMPLATES, Template, TemplateSettings, name_key};
 use crate::version::FIRST_VERSION;
 
 /// Stores a new template.

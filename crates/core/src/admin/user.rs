@@ -1,10 +1,10 @@
 //! Decisions on users, their passwords, sessions and sign-in links.
 
-use super::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
+use crate::audit::AuditEntry;
 use crate::key::ApiKey;
-use crate::ports::{AuditEntry, SessionsToEnd};
 use crate::time::Timestamp;
+use crate::user::{Identity, PasswordHash, Role, Session, SessionsToEnd, SignInLink, TokenHash, User};
 use crate::version::FIRST_VERSION;
 
 /// Stores a new user.

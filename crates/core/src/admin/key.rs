@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{ApiKey, NewSecret};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
-use crate::ports::AuditEntry;
+use crate::audit::AuditEntry;
+use crate::key::{ApiKey, NewSecret};
 use crate::version::FIRST_VERSION;
 
 /// Stores a new key.

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::{Accepted, CodeRefusal, SecondFactor, TotpSecret};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState};
-use crate::ports::{AuditEntry, SessionsToEnd};
-use crate::user::{PasswordHash, Session, TokenHash, User};
+use crate::audit::AuditEntry;
+use crate::user::second_factor::{Accepted, CodeRefusal, SecondFactor, TotpSecret};
+use crate::user::{PasswordHash, Session, SessionsToEnd, TokenHash, User};
 
 /// An attempt to use a second factor. `Debug` shows neither the secret nor the code.
 #[derive(Clone)]

@@ -1,9 +1,9 @@
 //! The decision to delete a job.
 
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState};
+use crate::audit::AuditEntry;
 use crate::ids::ProjectId;
 use crate::job::{Job, JobState};
-use crate::ports::AuditEntry;
 
 /// Deletes the job with its messages, runs and log. Its branch and its pull request stay. Deleting it again changes
 /// nothing.

@@ -1,10 +1,10 @@
 //! Decisions on the workspaces in the store.
 
-use super::{SlackMode, SlackSecret, SlackSecretChanges, SlackSecrets, SlackSettings, SlackWorkspace};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
+use crate::audit::AuditEntry;
 use crate::ids::UserId;
-use crate::ports::AuditEntry;
-use crate::project::SecretValue;
+use crate::secret::SecretValue;
+use crate::slack::{SlackMode, SlackSecret, SlackSecretChanges, SlackSecrets, SlackSettings, SlackWorkspace};
 use crate::user::TokenHash;
 use crate::version::FIRST_VERSION;
 

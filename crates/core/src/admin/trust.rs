@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{
+use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, LiveKeys, Precondition};
+use crate::audit::AuditEntry;
+use crate::key::ApiKey;
+use crate::time::Timestamp;
+use crate::trust::{
     EXCHANGE_INTERVAL, EXCHANGES, MAX_LIVE_KEYS, MAX_LIVE_KEYS_OF_SUBJECT, MAX_TRUSTS, TokenClaims, Trust,
     TrustSettings,
 };
-use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, LiveKeys, Precondition};
-use crate::key::ApiKey;
-use crate::ports::AuditEntry;
-use crate::time::Timestamp;
 use crate::user::Role;
 use crate::version::FIRST_VERSION;
 

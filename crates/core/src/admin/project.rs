@@ -1,8 +1,8 @@
 //! Decisions on the creation, change and deletion of projects.
 
-use super::{Address, CODE_HOST_TOKEN, Project, SecretChanges, check, parse_address};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
-use crate::ports::AuditEntry;
+use crate::audit::AuditEntry;
+use crate::project::{Address, CODE_HOST_TOKEN, Project, SecretChanges, check, parse_address};
 
 /// A proposed project, and the changes to its secrets.
 pub type Proposal = (Project, SecretChanges);
@@ -107,7 +107,8 @@ fn authority(repository: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::project::{DEFAULT_AGENT, DEFAULT_MODEL, SecretValue, Settings};
+    use crate::project::{DEFAULT_AGENT, DEFAULT_MODEL, Settings};
+    use crate::secret::SecretValue;
     use crate::time::Timestamp;
 
     fn shop() -> Project {

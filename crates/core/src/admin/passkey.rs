@@ -1,10 +1,10 @@
 //! Decisions on passkeys. A refused use is a change too: it has an audit entry.
 
-use super::{Assertion, Challenge, MAX_PASSKEYS, Passkey, PasskeyRefusal};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState};
-use crate::ports::{AuditEntry, SessionsToEnd};
+use crate::audit::AuditEntry;
 use crate::time::Timestamp;
-use crate::user::{PasswordHash, Session, TokenHash, User};
+use crate::user::passkey::{Assertion, Challenge, MAX_PASSKEYS, Passkey, PasskeyRefusal};
+use crate::user::{PasswordHash, Session, SessionsToEnd, TokenHash, User};
 
 /// What a browser has presented: a verified signature, or the reason why it was refused.
 pub type Presented = Result<Assertion, PasskeyRefusal>;

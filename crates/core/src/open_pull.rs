@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::{HostPull, NewPull, PullChange, PullState};
+use crate::code_host::PullState;
 use crate::ids::Sha;
 use crate::ports::{CreatedPull, Forge, ForgeError, LockStore};
+use crate::pull::{HostPull, NewPull, PullChange};
 use crate::time::{Clock, IdGen, Timestamp};
 
 /// The time after which a lock expires. Requests to code hosts have a time limit of 30 s, so the effect of a request

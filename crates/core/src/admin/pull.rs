@@ -1,12 +1,14 @@
 //! Decisions about pull requests of the built-in code host.
 
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState};
-use crate::code_host::HostName;
-use crate::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostComment, HostReview};
+use crate::audit::AuditEntry;
+use crate::code_host::{HostName, PullState};
+use crate::hook::{
+    CommentAction, CommentKind, EventRepository, HookContent, HookEvent, HostComment, HostReview, HostUser,
+};
 use crate::ids::ProjectId;
 use crate::inbox::{Content, NewEvent};
-use crate::ports::{AuditEntry, CommentKind, HostUser};
-use crate::pull::{Comment, LinePlace, LocalPull, NewComment, PullEnding, PullState, Resolution, Verdict, comment};
+use crate::pull::{Comment, LinePlace, LocalPull, NewComment, PullEnding, Resolution, Verdict, comment};
 use crate::time::Timestamp;
 
 /// Opens a pull request, with the next number of its repository.
@@ -252,8 +254,8 @@ fn found(state: &AdminState) -> Result<&LocalPull, AdminRefusal> {
 mod tests {
     use super::*;
     use crate::ids::Sha;
-    use crate::position::Position;
-    use crate::pull::{DiffSide, LinePlace};
+    use crate::position::{DiffSide, Position};
+    use crate::pull::LinePlace;
 
     fn audit() -> AuditEntry {
         let at = Timestamp::from_micros(7);

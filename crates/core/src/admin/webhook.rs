@@ -1,22 +1,12 @@
 //! Decisions on the creation, change, rotation and removal of webhooks.
 
+use crate::webhook::SecretChange;
 use std::time::Duration;
 
-use super::{Disabled, MAX_WEBHOOKS, Webhook, WebhookSecret, WebhookSettings};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
-use crate::ports::AuditEntry;
+use crate::audit::AuditEntry;
 use crate::version::FIRST_VERSION;
-
-/// The change of the secrets of a webhook.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SecretChange {
-    /// The secrets stay.
-    Keep,
-    /// The secret of a new webhook.
-    New(WebhookSecret),
-    /// A new secret. The current one becomes the old one.
-    Rotate(WebhookSecret),
-}
+use crate::webhook::{Disabled, MAX_WEBHOOKS, Webhook, WebhookSecret, WebhookSettings};
 
 /// Stores a new webhook.
 ///

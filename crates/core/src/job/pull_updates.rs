@@ -8,11 +8,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::code_host::{PullRef, PullState};
 use crate::ids::Sha;
-use crate::job::command::PullRef;
 use crate::job::{Job, JobState};
 use crate::message::NewMessage;
-use crate::pull::PullState;
 use crate::pull::base_comparison::BaseComparison;
 use crate::run::ReasonCode;
 use crate::time::{Timestamp, micros};
@@ -96,7 +95,7 @@ pub fn decide_update(
     most_per_day: u32,
     now: Timestamp,
 ) -> UpdateDecision {
-    let is_open = |known: &&crate::job::Pull| known.state == PullState::Open && !known.is_untouched && pull.is(known);
+    let is_open = |known: &&crate::pull::Pull| known.state == PullState::Open && !known.is_untouched && known.is(pull);
     let has_failed = match &job.state {
         JobState::Completed => false,
         JobState::Failed(reason) if reason.code != ReasonCode::Cancelled => true,
