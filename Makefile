@@ -1,6 +1,6 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers test-units test-packages test-release package release check check-format lint check-dependencies check-arm64 chaos chaos-hosts simulate exact bench fmt notices setup setup-test openapi schema
+.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers test-units test-packages test-release package release check check-format check-imports lint check-dependencies check-arm64 chaos chaos-hosts simulate exact bench fmt notices setup setup-test openapi schema
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
@@ -96,10 +96,14 @@ test-release: notices
 	sh scripts/test-release.sh
 
 ## Check the formatting, the lints, and the dependencies. CI checks the lints when it builds the tests (.ci/run).
-check: check-format lint check-dependencies
+check: check-format check-imports lint check-dependencies
 
 check-format:
 	cargo fmt --all --check
+
+## Count the circles of imports.
+check-imports:
+	python3 scripts/check_imports.py
 
 lint:
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
