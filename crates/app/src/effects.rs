@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::UseCases;
-use crate::summary::Summary;
 use async_trait::async_trait;
 use journeyman_core::checks;
 use journeyman_core::code_host::PullRepository;
@@ -14,6 +12,9 @@ use journeyman_core::job::{Job, pull_updates};
 use journeyman_core::message::{MessageSource, MessageStatus};
 use journeyman_core::ports::{Diffs, Discussion, EffectError, EffectHandler, Forge, ForgeError, StoreError};
 use journeyman_core::project::{Answers, Project};
+
+use crate::UseCases;
+use crate::summary::Summary;
 
 mod review;
 mod status;

@@ -22,7 +22,6 @@ mod state;
 pub mod summary;
 pub mod turn;
 
-use crate::pull::Pull;
 use serde::{Deserialize, Serialize};
 
 use crate::branch::branch_name;
@@ -33,6 +32,7 @@ use crate::ids::{JobId, MessageId, ProjectId, WorkerId};
 use crate::job::pull_updates::JobUpdates;
 use crate::job::turn::TurnBegun;
 use crate::model::Effort;
+use crate::pull::Pull;
 use crate::pull::existing::ExistingPull;
 use crate::pull::reviewed::ReviewedPull;
 use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};

@@ -1,6 +1,5 @@
 //! A message: one input to a job. The prompt that creates a job is its first message.
 
-use crate::markdown::cut;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,6 +8,7 @@ use crate::conversation::{InThread, Permission};
 use crate::diff_stat::MessageDiff;
 use crate::hook::CommentKind;
 use crate::ids::{JobId, KeyId, MessageId, RunId, Sha};
+use crate::markdown::cut;
 use crate::position::Thread;
 use crate::time::Timestamp;
 use crate::trace::TraceParent;

@@ -7,8 +7,9 @@ mod host;
 mod host_settings;
 mod resources;
 
-use crate::secret::SecretValue;
 use std::collections::{BTreeMap, BTreeSet};
+
+use crate::secret::SecretValue;
 
 use serde::{Deserialize, Serialize};
 

@@ -9,13 +9,13 @@ pub mod existing;
 mod of_job;
 pub mod reviewed;
 
-use crate::code_host::PullState;
-use crate::position::DiffSide;
 use serde::{Deserialize, Serialize};
 
 use crate::branch::check_ref_name;
 use crate::code_host::PullRepository;
+use crate::code_host::PullState;
 use crate::ids::{JobId, MessageId, ProjectId, Sha};
+use crate::position::DiffSide;
 use crate::position::{LineRange, Position};
 use crate::time::Timestamp;
 

@@ -31,14 +31,15 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::OnceCell;
 
+use launcher::Launcher;
+use program::Program;
+
 use crate::cgroup::{Cgroups, Controller};
 use crate::probe::{Trial, probe};
 use crate::search;
 use crate::settings::CommonSettings;
 use crate::shim::{Answer, Pass, Plan, handshake};
 use crate::users::{Users, disk_usage, limit_disk, restrict};
-use launcher::Launcher;
-use program::Program;
 
 pub(crate) use arguments::{HOME, WORKSPACE};
 

@@ -37,18 +37,19 @@ use journeyman_core::worker::Guarantee;
 use rustix::process::{Pid, PidfdFlags, getgid, getuid, pidfd_open};
 use tokio::sync::OnceCell;
 
-use crate::bubblewrap::{HOME, WORKSPACE};
-use crate::cgroup::{Cgroup, Cgroups, Controller};
-use crate::probe::{Trial, none_holds, probe};
-use crate::settings::CommonSettings;
-use crate::shim::{Answer, Pass, Plan, handshake};
-use crate::users::{Users, disk_usage, limit_disk, restrict};
 use engine::Engine;
 use order::{Order, Security};
 use program::Program;
 use runtime::Runtime;
 use selinux::Level;
 use shim_socket::ShimSocket;
+
+use crate::bubblewrap::{HOME, WORKSPACE};
+use crate::cgroup::{Cgroup, Cgroups, Controller};
+use crate::probe::{Trial, none_holds, probe};
+use crate::settings::CommonSettings;
+use crate::shim::{Answer, Pass, Plan, handshake};
+use crate::users::{Users, disk_usage, limit_disk, restrict};
 
 /// The time limit for a container to start, and then for each answer of its shim.
 const SET_UP_TIME: Duration = Duration::from_secs(60);

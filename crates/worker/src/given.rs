@@ -31,6 +31,8 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use journeyman_repository::mirror::{Mirror, Mirrors, ProjectMirrors};
+
 use crate::claim::lease::{Reporter, Signals};
 use crate::commit::lfs_objects::TurnObjects;
 use crate::commit::{CollectedCommits, CommitContext, Trees, Wording, Work, collect};
@@ -48,7 +50,6 @@ use crate::workspace::prebuilt::PrebuiltTrees;
 use crate::workspace::scan::{TreeScan, scan};
 use crate::workspace::session::{NotKept, Session};
 use crate::workspace::state::{TreeState, digest};
-use journeyman_repository::mirror::{Mirror, Mirrors, ProjectMirrors};
 
 /// The value of the secret `TOKEN`.
 pub(crate) const VALUE: &str = "s3cret-9f8e-s3cret";

@@ -1,11 +1,11 @@
 //! Decisions on the creation, change, rotation and removal of webhooks.
 
-use crate::webhook::SecretChange;
 use std::time::Duration;
 
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
 use crate::audit::AuditEntry;
 use crate::version::FIRST_VERSION;
+use crate::webhook::SecretChange;
 use crate::webhook::{Disabled, MAX_WEBHOOKS, Webhook, WebhookSecret, WebhookSettings};
 
 /// Stores a new webhook.

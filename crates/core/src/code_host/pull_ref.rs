@@ -1,7 +1,8 @@
 //! Pull requests as references: the repository, the number and the state.
 
-use crate::code_host::HostName;
 use serde::{Deserialize, Serialize};
+
+use crate::code_host::HostName;
 
 /// The state of a pull request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

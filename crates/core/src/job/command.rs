@@ -1,9 +1,9 @@
 //! The commands on a job.
 
-use crate::code_host::PullRef;
 use std::time::Duration;
 
 use crate::checks::CheckReport;
+use crate::code_host::PullRef;
 use crate::code_host::PullState;
 use crate::ids::{MessageId, RunId, Sha, WorkerId};
 use crate::job::Token;

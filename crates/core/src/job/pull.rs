@@ -1,8 +1,8 @@
 //! The branch and the pull request of a job.
 
-use crate::code_host::PullRepository;
 use serde::{Deserialize, Serialize};
 
+use crate::code_host::PullRepository;
 use crate::ids::Sha;
 
 /// The branch that a job works on.

@@ -1,11 +1,11 @@
 //! Summaries of jobs: the data that a row of a list shows in addition to the job itself.
 
-use crate::message::PlanProgress;
 use std::time::Duration;
 
 use super::event::{LogEntry, TranscriptKind};
 use crate::ids::{JobId, RunId};
 use crate::job::label::Attribute;
+use crate::message::PlanProgress;
 use crate::time::Timestamp;
 
 /// The number of entries at the end of a log among which the current tool call of a job is looked for, so that the cost

@@ -1,14 +1,16 @@
 //! Code hosts, which store repositories and open pull requests.
 
-use crate::code_host::HostRepository;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::code_host::HostRepository;
+
 use async_trait::async_trait;
 
+use super::StoreError;
 use crate::code_host::expiry::Expiry;
 use crate::code_host::{CodeHost, HostName, PullRepository};
 use crate::finding::Finding;
@@ -18,8 +20,6 @@ use crate::poll::{PollQuery, Polled};
 use crate::project::{Host, Project, RestrictedHost, SecretChanges, repository_host};
 use crate::pull::{HostPull, NewPull, PullChange};
 use crate::run::Reason;
-
-use super::StoreError;
 
 mod checks;
 mod conversation;

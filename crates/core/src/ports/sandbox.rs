@@ -1,12 +1,13 @@
 //! Sandboxes, in which agents, setup commands and git on the agent's tree run.
 
-use crate::project::Resources;
-use crate::worker::{Containment, FreeSpace, Guarantee};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use crate::project::Resources;
+use crate::worker::{Containment, FreeSpace, Guarantee};
 
 use async_trait::async_trait;
 

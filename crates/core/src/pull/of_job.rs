@@ -1,7 +1,8 @@
 //! The pull request of a job.
 
-use crate::code_host::{PullRef, PullRepository, PullState};
 use serde::{Deserialize, Serialize};
+
+use crate::code_host::{PullRef, PullRepository, PullState};
 
 /// A pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

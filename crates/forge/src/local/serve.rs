@@ -17,8 +17,9 @@ use journeyman_core::project::{Address, Project, parse_address};
 use journeyman_core::pull::compared::MovedBranch;
 use journeyman_git::{Folders, GitCommand};
 
-use super::{LocalHost, blocking};
 use request::Asked;
+
+use super::{LocalHost, blocking};
 
 /// The longest time in which neither side moves a byte. While git computes, it sends a keepalive every five seconds.
 const IDLE: Duration = Duration::from_secs(120);

@@ -4,8 +4,9 @@ use journeyman_core::secret::SecretValue;
 use journeyman_core::user::Role;
 use url::Url;
 
-use super::OidcError;
 use journeyman_net::is_loopback;
+
+use super::OidcError;
 
 /// The scopes that are requested by default.
 pub const DEFAULT_SCOPES: [&str; 3] = ["openid", "email", "profile"];

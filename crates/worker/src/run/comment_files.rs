@@ -10,11 +10,12 @@ use journeyman_core::inbox::files::{ALL_BYTES, FILE_BYTES, FOLDER, MOST_FILES};
 use journeyman_core::message::{MessageSource, SourceFile};
 use journeyman_core::ports::{CommentFile, Forge};
 
+use tokio::time::Instant;
+
 use crate::acp::Image;
 use crate::claim::redaction::Redactor;
 use crate::error::RunError;
 use crate::run::home_files;
-use tokio::time::Instant;
 
 /// The time limit for reading all files.
 const LIMIT: Duration = Duration::from_secs(120);

@@ -1,11 +1,10 @@
 //! The checks of commits on a code host.
 
-use crate::checks::{Check, CommitStatus};
 use async_trait::async_trait;
 
-use crate::ids::Sha;
-
 use super::ForgeError;
+use crate::checks::{Check, CommitStatus};
+use crate::ids::Sha;
 
 /// The checks of commits on a code host.
 #[async_trait]

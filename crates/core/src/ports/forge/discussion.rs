@@ -1,16 +1,15 @@
 //! The comments of pull requests and issues on a code host.
 
+use async_trait::async_trait;
+
+use super::{CommentFile, ForgeError};
 use crate::conversation::{
     CommentPlace, CommentRef, HostThread, InThread, LineComment, NewReply, Permission, Reaction, Replied,
 };
+use crate::conversation::{Conversation, NewReview};
 use crate::hook::HostUser;
-use async_trait::async_trait;
-
 use crate::hook::{HostComment, HostIssue, HostReview};
 use crate::time::Timestamp;
-
-use super::{CommentFile, ForgeError};
-use crate::conversation::{Conversation, NewReview};
 
 /// The comments of pull requests and issues on a code host.
 #[async_trait]

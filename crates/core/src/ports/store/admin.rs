@@ -1,10 +1,10 @@
 //! Changes of projects, keys and users: each is a decision on locked rows, in one transaction.
 
-use crate::ports::StoreError;
 use async_trait::async_trait;
 
 use crate::admin::{AdminChange, AdminRefusal, AdminState, Once, Subject};
 use crate::idempotency::Claim;
+use crate::ports::StoreError;
 use crate::time::Timestamp;
 
 /// Decides on a change, given the rows that the store has locked. It is called again if the transaction is retried.

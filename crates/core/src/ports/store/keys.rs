@@ -1,7 +1,8 @@
 //! The stores of API keys and of the audit log.
 
-use crate::audit::{AuditEntry, AuditFilter, AuditLine};
 use std::collections::BTreeSet;
+
+use crate::audit::{AuditEntry, AuditFilter, AuditLine};
 
 use async_trait::async_trait;
 

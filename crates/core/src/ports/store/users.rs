@@ -1,12 +1,12 @@
 //! The store of users, their sessions, and their sign-in links.
 
-use crate::user::SessionsToEnd;
 use async_trait::async_trait;
 
 use super::StoreError;
 use crate::audit::AuditEntry;
 use crate::ids::UserId;
 use crate::time::Timestamp;
+use crate::user::SessionsToEnd;
 use crate::user::{Identity, Session, SignInLink, TokenHash, User};
 
 /// Stores the users of the dashboard, their sessions, and their sign-in links.
