@@ -9,12 +9,12 @@ use journeyman_core::admin::user::{PasswordChange, UserChanges};
 use journeyman_core::admin::{AdminChange, AdminRefusal, Precondition, Subject};
 use journeyman_core::audit::AuditEntry;
 use journeyman_core::ids::{KeyId, ProjectId, UserId};
-use journeyman_core::key::{self, ApiKey, NewSecret};
+use journeyman_core::key::{ApiKey, NewSecret};
 use journeyman_core::ports::{AdminError, AdminStore, Administered, DecideAdmin};
-use journeyman_core::project::{self, Project, SecretChanges};
-use journeyman_core::pull::{self, NewComment, PullEnding};
+use journeyman_core::project::{Project, SecretChanges};
+use journeyman_core::pull::{NewComment, PullEnding};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::{self, Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
+use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 
 /// Administrative changes for tests, in any store.
 #[async_trait]

@@ -12,8 +12,8 @@ use journeyman_core::key::{ApiKey, KeyHash, Scope};
 use journeyman_core::ports::{DecideAdmin, Retention};
 use journeyman_core::pull::{NewComment, NewPull};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::passkey::{self, Assertion, Challenge, Passkey};
-use journeyman_core::user::second_factor::{self, SecondFactor, TotpSecret, step};
+use journeyman_core::user::passkey::{Assertion, Challenge, Passkey};
+use journeyman_core::user::second_factor::{SecondFactor, TotpSecret, step};
 use journeyman_core::user::{
     Identity, PasswordHash, Role, SESSION_IDLE, Session, SessionsToEnd, SignInLink, TokenHash, User,
 };
