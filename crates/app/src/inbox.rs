@@ -161,6 +161,7 @@ impl UseCases {
         Ok(count + sent.into_iter().filter(|sent| *sent).count())
     }
 
+    /// Parses the content of a claimed event.
     async fn with_content(&self, event: InboxEvent) -> ClaimedEvent {
         let content = self.read(&event).await;
         ClaimedEvent { event, content }
@@ -219,7 +220,7 @@ const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
 /// The shortest time between two looks.
 const SHORTEST_WAIT: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// A claimed event with what it says.
+/// A claimed event with its content.
 struct ClaimedEvent {
     event: InboxEvent,
     content: Result<ReadContent, Problem>,
@@ -255,7 +256,7 @@ fn by_conversation(events: Vec<ClaimedEvent>) -> Vec<Vec<ClaimedEvent>> {
     groups
 }
 
-/// What an event says, or why it cannot be read.
+/// The parsed content of an event, or the reason why it cannot be parsed.
 type ReadContent = Result<HookEvent, String>;
 
 /// A failure that may pass: of the code host, or of the store.

@@ -1,9 +1,8 @@
 //! Administration: changes of projects, keys, pull requests of the built-in code host, users and their sign-in data.
 //!
-//! Every change is a pure decision over the rows that the store has locked ([`AdminState`]). The decisions are in
-//! [`crate::admin::project`], [`crate::admin::key`], [`crate::admin::pull`], [`crate::admin::user`],
-//! [`crate::admin::code_host`], [`crate::admin::template`] and [`crate::admin::trust`]; a store only loads and writes
-//! rows ([`crate::ports::AdminStore`]). An audit entry is part of the change, so it is in the same transaction.
+//! Every change is a pure decision over the rows that the store has locked ([`AdminState`]). The modules below have the
+//! decisions on each resource; a store only loads and writes rows ([`crate::ports::AdminStore`]). An audit entry is part
+//! of the change, so it is in the same transaction.
 
 pub mod code_host;
 pub mod job;

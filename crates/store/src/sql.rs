@@ -1,8 +1,8 @@
 //! Statements that are written once for SQLite and PostgreSQL, and the store that runs them.
 //!
-//! The families of tables that are not on the path of a message are in this module: each port of the database is
-//! implemented once, by functions on a transaction ([`Tx`]). Accepting, claiming, heartbeats, the log and receipts have
-//! an implementation for each database instead.
+//! The tables that are not needed to accept and carry out a message are in this module: each port of the database is
+//! implemented once, with statements ([`sql!`]) and functions on transactions ([`Tx`]). Accepting, claiming, heartbeats,
+//! the log and receipts have an implementation for each database instead.
 
 pub(crate) mod audit;
 pub(crate) mod checks;

@@ -112,7 +112,7 @@ impl<B: Database> InboxStore for SqlStore<B> {
         };
         // Two processes may decide about the same comment: the second must see the decision of the first.
         let mut statements = Vec::from_iter(subject.as_ref().map(|subject| lock("inbox", "", subject)));
-        let place = statements.len();
+        let index_of_decision = statements.len();
         statements.push(sql!(
             sqlite: DECIDE.sqlite,
             postgres: DECIDE.postgres;
@@ -131,7 +131,7 @@ impl<B: Database> InboxStore for SqlStore<B> {
             statements.push(postpone_others(number, attempt, job, until));
         }
         let answers = self.run_all(statements).await?;
-        let decided = answers.get(place).and_then(|rows| rows.first());
+        let decided = answers.get(index_of_decision).and_then(|rows| rows.first());
         let outcome = decided.map(|row| row.text("outcome")).transpose()?.flatten();
         Ok(match outcome.as_deref() {
             None => Decided::Lost,

@@ -6,7 +6,7 @@ use journeyman_core::ports::StoreError;
 use super::{Read, Row, Statement};
 use crate::postgres::PgError;
 
-/// A transaction, or a connection that only reads.
+/// A transaction that writes.
 #[async_trait]
 pub(crate) trait Tx: Send {
     /// Runs a statement, and returns its rows.
