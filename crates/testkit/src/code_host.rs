@@ -10,6 +10,7 @@ mod github;
 mod gitlab;
 mod state;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
@@ -29,10 +30,11 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use url::form_urlencoded;
 
+pub use github::Records as GithubRecords;
 pub use gitlab::Records as GitlabRecords;
 pub use state::{
-    App, Bridge, Check, Comment, CommentReply, Issue, MergedResult, Output, Pipeline, Place, Pull, PullState,
-    Repository, Review, ReviewComment, State, Status, Token, UploadedFile, User,
+    App, Bridge, Check, Comment, CommentReply, Installation, Issue, MergedResult, Output, Pipeline, Place, Pull,
+    PullState, Repository, Review, ReviewComment, State, Status, Token, UploadedFile, User,
 };
 
 /// The product whose interface the stand-in has.
@@ -350,18 +352,17 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         Some(Fault::FailsBefore) => Reply::text(500, "Internal Server Error"),
         Some(Fault::ClosesBefore) => return Err(Closed),
         Some(Fault::RateLimited(seconds)) if shared.product == Product::Gitlab => gitlab::throttled(seconds),
+        Some(Fault::RateLimited(seconds)) if shared.product == Product::Github => github::throttled(Some(seconds)),
         Some(Fault::RateLimited(seconds)) => {
             Reply::json(429, &json!({"message": "Too many requests"})).header("retry-after", seconds.to_string())
         }
-        Some(Fault::RateLimitedSilently) => {
-            let text = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.";
-            Reply::json(403, &json!({"message": text}))
-        }
+        Some(Fault::RateLimitedSilently) => github::throttled(None),
         Some(Fault::MovedTo(origin)) => {
             let target = format!("{origin}{}", call.target);
             Reply::json(301, &json!({"message": "Moved Permanently"})).header("location", target)
         }
         Some(Fault::Unauthorized) if shared.product == Product::Gitlab => gitlab::unauthorized(),
+        Some(Fault::Unauthorized) if shared.product == Product::Github => github::unauthorized(),
         Some(Fault::Unauthorized) => Reply::json(401, &json!({"message": "Bad credentials"})),
         Some(Fault::FailsAfter | Fault::ClosesAfter) | None => {
             refresh(&shared).await;
@@ -452,9 +453,15 @@ async fn refresh(shared: &Shared) {
         state.repositories.iter().map(|repository| (repository.id, repository.folder.clone())).collect()
     };
     for (id, folder) in folders {
-        let heads = git::heads(&shared.folder.path().join(folder)).await;
+        let folder = shared.folder.path().join(folder);
+        let heads = git::heads(&folder).await;
+        let commits = match shared.product {
+            Product::Github => git::commits(&folder).await,
+            _ => BTreeMap::new(),
+        };
         if let Some(repository) = shared.state.lock().unwrap().by_id(id) {
             repository.parents = heads.iter().map(|(_, sha, parents)| (sha.clone(), parents.clone())).collect();
+            repository.github.commits = commits;
             repository.branches = heads.into_iter().map(|(name, sha, _)| (name, sha)).collect();
         }
     }

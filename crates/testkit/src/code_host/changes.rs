@@ -95,11 +95,6 @@ impl Times {
         let exact = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000).to_string();
         (exact(created), exact(updated))
     }
-
-    /// Returns the time of the last change of a comment, as hosts write it.
-    pub(super) fn updated(&self, comment: u64) -> String {
-        written(self.of_comment(comment).1)
-    }
 }
 
 /// Returns the comments of a conversation as text.
@@ -133,16 +128,16 @@ pub(super) fn stamp(state: &mut State) {
     state.repositories = repositories;
 }
 
-/// Answers a request of a poll; `None` for other requests. GitLab's lists are the same for polls and other requests.
+/// Answers a request of a poll of Gitea or Forgejo; `None` for other requests. The lists of the other products are the
+/// same for polls and other requests.
 pub(super) fn answer(product: Product, state: &mut State, call: &Call) -> Option<Reply> {
     stamp(state);
-    if call.method != Method::GET || product == Product::Gitlab {
+    if call.method != Method::GET {
         return None;
     }
     let parts: Vec<&str> = call.segments.iter().map(String::as_str).collect();
     let (path, below) = match (product, parts.as_slice()) {
-        (Product::Github, ["api", "v3", "repos", owner, name, below @ ..])
-        | (Product::Gitea | Product::Forgejo, ["api", "v1", "repos", owner, name, below @ ..]) => {
+        (Product::Gitea | Product::Forgejo, ["api", "v1", "repos", owner, name, below @ ..]) => {
             (format!("{owner}/{name}"), below)
         }
         _ => return None,
@@ -151,11 +146,7 @@ pub(super) fn answer(product: Product, state: &mut State, call: &Call) -> Option
     let time = |name: &str| call.parameter(name).map(str::to_owned);
     let since = time("since").map_or(0, |text| text.parse::<Timestamp>().unwrap().as_micros() / 1_000_000);
     let poll = Poll { state, call, product, found, since };
-    match product {
-        Product::Github => poll.github(below),
-        Product::Gitea | Product::Forgejo => poll.gitea(below),
-        Product::Gitlab | Product::Bitbucket | Product::BitbucketDataCenter => None,
-    }
+    poll.gitea(below)
 }
 
 impl Poll<'_> {
@@ -180,11 +171,8 @@ impl Poll<'_> {
     }
 
     fn user(&self, id: u64) -> Value {
-        let User { id, name, is_bot } = self.state.user(id);
-        match self.product {
-            Product::Github => json!({"id": id, "login": name, "type": if is_bot { "Bot" } else { "User" }}),
-            _ => json!({"id": id, "login": name, "username": name}),
-        }
+        let User { id, name, .. } = self.state.user(id);
+        json!({"id": id, "login": name, "username": name})
     }
 
     /// Returns the user who added the labels of issues.
@@ -195,14 +183,13 @@ impl Poll<'_> {
     /// Returns the issues and pull requests that have changed, oldest first.
     fn entries(&self) -> Vec<Value> {
         let mut listed = Vec::new();
-        let kind = if self.product == Product::Github { "pull" } else { "pulls" };
         for pull in &self.found.pulls {
             let merged_at = (pull.state == PullState::Merged).then_some("2027-01-15T08:00:00Z");
             listed.push(json!({
                 "number": pull.number,
                 "title": pull.title,
                 "body": pull.body,
-                "html_url": format!("{}/{}/{kind}/{}", self.state.url, self.found.path, pull.number),
+                "html_url": format!("{}/{}/pulls/{}", self.state.url, self.found.path, pull.number),
                 "state": if pull.state == PullState::Open { "open" } else { "closed" },
                 "user": self.user(pull.author),
                 "labels": [],
@@ -247,7 +234,7 @@ impl Poll<'_> {
         for comment in &self.found.comments {
             let (created, updated) = self.comment(&comment.id.into());
             let (kind, number) = match comment.place {
-                Place::Pull(number) => (if self.product == Product::Github { "pull" } else { "pulls" }, number),
+                Place::Pull(number) => ("pulls", number),
                 Place::Issue(number) => ("issues", number),
             };
             let page = format!("{}/{}/{kind}/{number}", self.state.url, self.found.path);
@@ -260,13 +247,8 @@ impl Poll<'_> {
                 "created_at": written(created),
                 "updated_at": written(updated),
             });
-            if self.product == Product::Github {
-                let api = format!("{}/api/v3/repos/{}", self.state.url, self.found.path);
-                shown["issue_url"] = format!("{api}/issues/{number}").into();
-            } else {
-                shown["pull_request_url"] = if is_pull { page.clone() } else { String::new() }.into();
-                shown["issue_url"] = if is_pull { String::new() } else { page }.into();
-            }
+            shown["pull_request_url"] = if is_pull { page.clone() } else { String::new() }.into();
+            shown["issue_url"] = if is_pull { String::new() } else { page }.into();
             if updated >= self.since {
                 listed.push(shown);
             }
@@ -281,59 +263,17 @@ impl Poll<'_> {
         let show = |review: &super::Review| {
             let (created, _) = self.state.times.of(&format!("review/{}", review.id));
             let page = format!("{}/{}/pull/{number}", self.state.url, self.found.path);
-            let is_github = self.product == Product::Github;
-            let mut shown = json!({
+            json!({
                 "id": review.id,
                 "user": self.user(review.author),
-                "state": if is_github { "COMMENTED" } else { "COMMENT" },
+                "state": "COMMENT",
                 "body": review.body,
                 "html_url": format!("{page}#pullrequestreview-{}", review.id),
                 "submitted_at": written(created),
-            });
-            if !is_github {
-                shown["dismissed"] = false.into();
-            }
-            shown
+                "dismissed": false,
+            })
         };
         reviews.map(show).collect()
-    }
-
-    fn github(mut self, below: &[&str]) -> Option<Reply> {
-        let polls = matches!(below, ["issues"] | ["issues", _] | ["pulls", _, "reviews"] | ["issues", _, "events"]);
-        if !polls {
-            return None;
-        }
-        let base: Vec<&str> = self.call.segments.iter().take(5).map(String::as_str).collect();
-        if let Some(refusal) = self.refusal(&base) {
-            return Some(refusal);
-        }
-        if let ["issues", number] = below
-            && *number != "comments"
-        {
-            return Some(self.entry(number));
-        }
-        if self.found.has_no_issues && below == ["issues"] {
-            return Some(Reply::json(410, &json!({"message": "Issues are disabled for this repo"})));
-        }
-        let listed = match below {
-            ["issues"] => self.entries(),
-            ["issues", "comments"] => self.comments(),
-            ["pulls", number, _] => self.reviews(number),
-            [_, number, _] => {
-                let issue = self.found.issues.iter().find(|issue| issue.number.to_string() == *number)?;
-                let at = written(self.of_issue(issue.number).1);
-                let actor = self.labeler();
-                let show =
-                    |label| json!({"event": "labeled", "actor": actor, "label": {"name": label}, "created_at": at});
-                issue.labels.iter().map(show).collect()
-            }
-            _ => return None,
-        };
-        let tag = format!("\"{:x}\"", hash(&json!(listed).to_string()));
-        if self.call.headers.get("if-none-match").is_some_and(|known| known == tag.as_str()) {
-            return Some(Reply::text(304, "").header("etag", tag));
-        }
-        Some(Reply::json(200, &Value::Array(listed)).header("etag", tag))
     }
 
     fn gitea(mut self, below: &[&str]) -> Option<Reply> {
@@ -367,9 +307,4 @@ impl Poll<'_> {
         let chosen: Vec<&Value> = listed.iter().skip((at - 1) * limit).take(limit).collect();
         Some(Reply::json(200, &json!(chosen)).header("x-total-count", listed.len().to_string()))
     }
-}
-
-/// Returns a number that differs between texts (FNV-1a).
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

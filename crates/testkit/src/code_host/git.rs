@@ -108,6 +108,13 @@ pub(super) async fn heads(dir: &Path) -> Vec<(String, String, Vec<String>)> {
     lines.filter_map(|line| Some((line.get(1)?.clone(), line.first()?.clone(), line[2..].to_vec()))).collect()
 }
 
+/// Returns all commits that branches contain, with their parents.
+pub(super) async fn commits(dir: &Path) -> BTreeMap<String, Vec<String>> {
+    let listed = run(dir, &["rev-list", "--branches", "--parents"], b"").await;
+    let lines = listed.lines().map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    lines.filter_map(|line| line.split_first().map(|(sha, parents)| (sha.clone(), parents.to_vec()))).collect()
+}
+
 /// Decodes `%xx` in a segment of a path.
 pub(super) fn decoded(text: &str) -> String {
     // The parser of queries would read a plus sign as a space.
@@ -147,7 +154,7 @@ pub(super) async fn answer(shared: &Shared, head: &Parts, body: &Bytes) -> Respo
         let Some((_, token)) = state.signed_in(token.as_deref()) else { return unauthorized() };
         let renamed = state.renamed(repository).map(|repository| repository.path.clone());
         let found = state.by_path(&renamed.unwrap_or_else(|| repository.to_owned()));
-        let Some(found) = found.filter(|found| token.repository.is_none_or(|id| id == found.id)) else {
+        let Some(found) = found.filter(|found| token.reaches(found)) else {
             return response(Reply::text(404, "Repository not found.\n"));
         };
         if is_push && found.is_archived {

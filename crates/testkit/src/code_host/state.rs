@@ -5,6 +5,7 @@ mod repository;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::changes::Times;
+use super::github::Records as GithubRecords;
 use super::gitlab::Records;
 
 /// A user.
@@ -33,6 +34,19 @@ pub struct Token {
     pub is_expired: bool,
     /// The end of the token, in the form of the host: `2027-01-31 08:15:54 UTC` on GitHub, `2027-01-31` on GitLab.
     pub expires_at: Option<String>,
+    /// The installation of a GitHub App that has created the token.
+    pub installation: Option<Installation>,
+}
+
+/// What an installation of a GitHub App gives a token.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Installation {
+    /// The owner who has installed the app.
+    pub owner: String,
+    /// The repositories; `None` for all of the owner.
+    pub repositories: Option<BTreeSet<u64>>,
+    /// The levels of the permissions, `read` or `write`, by their names.
+    pub permissions: BTreeMap<String, String>,
 }
 
 /// A repository.
@@ -76,8 +90,8 @@ pub struct Repository {
     pub tasks: BTreeSet<u64>,
     /// The comments whose own state is resolved, which differs from that of their threads. Only Bitbucket Data Center has it.
     pub resolved_comments: BTreeSet<u64>,
-    /// The places of comments on lines, in the form in which requests named them. Both products of Bitbucket show them;
-    /// Gitea has them for lines of the old version of a file.
+    /// The places of comments on lines, in the form in which requests named them. Both products of Bitbucket and
+    /// GitHub show them; Gitea has them for lines of the old version of a file.
     pub anchors: BTreeMap<u64, serde_json::Value>,
     /// The users who have created commit statuses, by the commit and the key. Only Bitbucket Cloud shows them.
     pub status_authors: BTreeMap<(String, String), u64>,
@@ -117,6 +131,8 @@ pub struct Repository {
     pub merge_state: serde_json::Value,
     /// What only GitLab records.
     pub gitlab: Records,
+    /// What only GitHub records.
+    pub github: GithubRecords,
 }
 
 /// What an app has written about a check.
@@ -375,7 +391,7 @@ pub struct State {
     pub manifest_codes: BTreeMap<String, Option<String>>,
     /// The user who added the labels of issues.
     pub labeler: u64,
-    /// The users whose accounts are closed. Only Bitbucket Cloud knows them.
+    /// The users whose accounts are closed. Only Bitbucket Cloud and GitHub know them.
     pub closed: BTreeSet<u64>,
     /// `true` if a team of the organization may write issues and not push. Only Forgejo's repository has one.
     pub has_issue_team: bool,

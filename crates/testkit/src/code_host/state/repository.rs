@@ -1,8 +1,32 @@
 //! What the state of a repository tells.
 
-use super::{CommentReply, Place, Pull, Repository};
+use super::{CommentReply, Place, Pull, Repository, Token};
+
+impl Token {
+    /// Returns whether the token is for a repository.
+    #[must_use]
+    pub fn reaches(&self, found: &Repository) -> bool {
+        self.repository.is_none_or(|id| id == found.id)
+            && self.installation.as_ref().is_none_or(|installation| {
+                installation.owner.eq_ignore_ascii_case(found.owner())
+                    && installation.repositories.as_ref().is_none_or(|ids| ids.contains(&found.id))
+            })
+    }
+}
 
 impl Repository {
+    /// Returns the owner in the path.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        self.path.split_once('/').map_or("", |(owner, _)| owner)
+    }
+
+    /// Returns the name in the path.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.path.split_once('/').map_or(&self.path, |(_, name)| name)
+    }
+
     /// Returns the next number for a pull request or an issue.
     #[must_use]
     pub fn next_number(&self) -> u64 {
