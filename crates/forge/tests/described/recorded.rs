@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::Receiver;
 
 use journeyman_testkit::code_host::{Call, CodeHostServer, Exchange, Product};
+use serde_json::Value;
 
 use super::description::{are_installed, descriptions};
 use super::exceptions::is_excepted;
@@ -40,6 +41,13 @@ pub(crate) fn is_graphql(call: &Call) -> bool {
     call.segments.iter().any(|segment| segment == "graphql")
 }
 
+/// Returns the errors of a GraphQL query that asks for what the stand-in does not know. Other errors have a type.
+fn unknown_fields(exchange: &Exchange) -> Option<String> {
+    let body: Value = serde_json::from_slice(&exchange.reply.as_ref()?.body).ok()?;
+    let has_unknown = body["errors"].as_array()?.iter().any(|error| error["type"].is_null());
+    has_unknown.then(|| format!("{}: {}", exchange.call.body["query"], body["errors"]))
+}
+
 /// Fails if a request or an answer is not as the host describes it.
 pub(crate) fn compare(product: Product, exchanges: &[Exchange]) {
     let mut problems = BTreeSet::new();
@@ -49,6 +57,7 @@ pub(crate) fn compare(product: Product, exchanges: &[Exchange]) {
             problems.extend(found.filter(|problem| !is_excepted(product, &exchange.call, problem)));
         }
     }
+    problems.extend(exchanges.iter().filter(|exchange| is_graphql(&exchange.call)).filter_map(unknown_fields));
     let problems: Vec<String> = problems.into_iter().collect();
     assert!(problems.is_empty(), "not as {product:?} describes it:\n{}", problems.join("\n"));
 }

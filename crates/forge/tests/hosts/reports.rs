@@ -31,7 +31,9 @@ async fn what_waits_for_people_is_no_failure() {
             repository.outputs.insert(id, output);
         }
     }
-    let found = fixture.forge().await.checks().unwrap().of_commit(&sha).await.unwrap();
+    let mut found = fixture.forge().await.checks().unwrap().of_commit(&sha).await.unwrap();
+    // The order of check runs is not documented.
+    found.sort_by(|one, other| one.name.cmp(&other.name));
     let states: Vec<_> = found.iter().map(|check| (check.name.as_str(), check.state)).collect();
     assert_eq!(states, conclusions);
     assert!(found.iter().all(|check| check.report.is_none()), "{found:?}");
@@ -74,7 +76,8 @@ async fn the_report_of_a_check_has_its_annotations_its_summary_and_its_text() {
     }
     let forge = fixture.forge().await;
     let checks = forge.checks().unwrap();
-    let found = checks.of_commit(&sha).await.unwrap();
+    let mut found = checks.of_commit(&sha).await.unwrap();
+    found.sort_by(|one, other| one.name.cmp(&other.name));
     assert_eq!((found[0].log.as_deref(), found[1].report.as_deref()), (None, None));
     let report = found[0].report.as_ref().unwrap();
     let text = String::from_utf8(checks.log(report, 64 << 10).await.unwrap().unwrap()).unwrap();
