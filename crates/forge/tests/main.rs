@@ -21,6 +21,7 @@ mod hosts {
     mod conformance;
     mod conversations;
     mod faults;
+    mod github;
     pub(crate) mod given;
     mod logs;
     mod merges;

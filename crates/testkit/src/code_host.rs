@@ -69,6 +69,8 @@ pub enum Fault {
     RateLimited(u64),
     /// A refusal because of a rate limit that says no time: GitHub's secondary limit.
     RateLimitedSilently,
+    /// A refusal because of GitHub's primary limit, which is reset at this time in seconds since 1970.
+    RateLimitedUntil(u64),
     /// Status 401, as for an expired token.
     Unauthorized,
     /// A redirect to the same path at this origin.
@@ -357,6 +359,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
             Reply::json(429, &json!({"message": "Too many requests"})).header("retry-after", seconds.to_string())
         }
         Some(Fault::RateLimitedSilently) => github::throttled(None),
+        Some(Fault::RateLimitedUntil(reset)) => github::exhausted(reset),
         Some(Fault::MovedTo(origin)) => {
             let target = format!("{origin}{}", call.target);
             Reply::json(301, &json!({"message": "Moved Permanently"})).header("location", target)

@@ -24,6 +24,7 @@ const fn exception(
     Exception { products, method, path, problem }
 }
 
+const GITHUB: &[Product] = &[Product::Github];
 const GITLAB: &[Product] = &[Product::Gitlab];
 const GITEA: &[Product] = &[Product::Gitea];
 const FORGEJO: &[Product] = &[Product::Forgejo];
@@ -31,6 +32,10 @@ const CLOUD: &[Product] = &[Product::Bitbucket];
 const DATA_CENTER: &[Product] = &[Product::BitbucketDataCenter];
 
 const EXCEPTIONS: &[Exception] = &[
+    // A comment on lines that later commits have changed has no current line (types of webhooks,
+    // `PullRequestReviewComment`: `line: number | null`, `position: number | null`); the description has only numbers.
+    exception(GITHUB, Method::GET, "/repos/*/*/pulls/*/comments", "/line\": null is not of type"),
+    exception(GITHUB, Method::GET, "/repos/*/*/pulls/*/comments", "/position\": null is not of type"),
     // Labels are a text with commas ("Comma-separated label names", docs.gitlab.com/api/merge_requests/
     // #update-a-merge-request); the description has the list that GitLab makes of it.
     exception(GITLAB, Method::PUT, "/projects/*/merge_requests/*", "at \"/add_labels\""),

@@ -273,3 +273,17 @@ async fn a_failed_poll_loses_nothing() {
         assert_eq!(polling.comments().await.len(), 1, "{product:?}");
     }
 }
+
+#[tokio::test]
+async fn more_comments_than_fit_on_a_page_of_github_are_all_found() {
+    let (mut polling, pull) = Polling::new(Product::Github).await;
+    let ada = polling.fixture.server.state().add_user("ada", "write");
+    for at in 0..250 {
+        polling.fixture.server.state().add_comment(PATH, Place::Pull(pull.number), ada, &format!("comment {at}"));
+    }
+    let mut found = BTreeSet::new();
+    for _ in 0..5 {
+        found.extend(polling.comments().await.into_iter().map(|(_, _, body)| body));
+    }
+    assert_eq!(found.len(), 250);
+}

@@ -24,7 +24,7 @@ use self::records::Subject;
 use super::state::{Repository, State, Token, User};
 use super::{Call, Reply};
 
-pub(super) use self::answers::{throttled, unauthorized};
+pub(super) use self::answers::{exhausted, throttled, unauthorized};
 pub use self::records::Records;
 
 /// The version of the interface (page "API versions").

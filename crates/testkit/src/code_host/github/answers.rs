@@ -54,6 +54,15 @@ pub(in crate::code_host) fn throttled(seconds: Option<u64>) -> Reply {
     }
 }
 
+/// Returns a refusal because of the primary rate limit, which is reset at a time in seconds since 1970. The same section
+/// says that the status is 403 or 429 and `x-ratelimit-remaining` is 0; there is no `retry-after`.
+pub(in crate::code_host) fn exhausted(reset: u64) -> Reply {
+    let reply = error(403, "API rate limit exceeded for user ID 7001.");
+    let headers = [("limit", "5000"), ("remaining", "0"), ("used", "5000"), ("resource", "core")];
+    let reply = headers.iter().fold(reply, |reply, (name, value)| reply.header(&format!("x-ratelimit-{name}"), *value));
+    reply.header("x-ratelimit-reset", reset.to_string())
+}
+
 /// What the value of a parameter in a body must be.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
@@ -75,14 +84,16 @@ pub(super) fn refused_body(call: &Call, required: &[&str], kinds: &[(&str, Kind)
     }
     for (name, kind) in kinds {
         let Some(value) = body.get(*name) else { continue };
-        let is_null_allowed = !required.contains(name);
+        if value.is_null() && !required.contains(name) {
+            continue;
+        }
         let (is_it, wanted) = match kind {
             Kind::Text => (value.is_string(), "a string".to_owned()),
             Kind::Boolean => (value.is_boolean(), "a boolean".to_owned()),
             Kind::List => (value.is_array(), "an array".to_owned()),
             Kind::Choice(all) => (value.as_str().is_some_and(|one| all.contains(&one)), format!("a member of {all:?}")),
         };
-        if !is_it && !(value.is_null() && is_null_allowed) {
+        if !is_it {
             return Some(wrong(format!("For 'properties/{name}', {value} is not {wanted}.")));
         }
     }

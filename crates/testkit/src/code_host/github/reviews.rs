@@ -34,7 +34,8 @@ pub(super) fn answer(
         (&Method::GET, ["reviews"]) => page(state, call, &below(found, &rest), list(state, found, pull, user)),
         (&Method::POST, ["reviews"]) => create(state, call, user, found, pull),
         (&Method::GET, ["reviews", id]) => {
-            let is_it = |review: &Value| review["id"].to_string() == *id;
+            let id: u64 = id.parse().unwrap_or_default();
+            let is_it = |review: &Value| review["id"] == id;
             match list(state, found, pull, user).into_iter().find(is_it) {
                 Some(review) => Reply::json(200, &review),
                 None => error(404, "Not Found"),
