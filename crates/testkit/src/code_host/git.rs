@@ -108,9 +108,9 @@ pub(super) async fn heads(dir: &Path) -> Vec<(String, String, Vec<String>)> {
     lines.filter_map(|line| Some((line.get(1)?.clone(), line.first()?.clone(), line[2..].to_vec()))).collect()
 }
 
-/// Returns all commits that branches contain, with their parents.
+/// Returns all commits that branches and the refs of pull requests contain, with their parents.
 pub(super) async fn commits(dir: &Path) -> BTreeMap<String, Vec<String>> {
-    let listed = run(dir, &["rev-list", "--branches", "--parents"], b"").await;
+    let listed = run(dir, &["rev-list", "--all", "--parents"], b"").await;
     let lines = listed.lines().map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
     lines.filter_map(|line| line.split_first().map(|(sha, parents)| (sha.clone(), parents.to_vec()))).collect()
 }
