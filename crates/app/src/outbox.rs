@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use journeyman_core::outbox::{MAX_ATTEMPTS, TASK_LEASE, Task, retry_at};
-use journeyman_core::ports::{EffectError, EffectHandler, Store, StoreError, TaskQuery};
+use journeyman_core::ports::{EffectError, EffectHandler, StoreError, TaskQuery, WorkStore};
 use journeyman_core::time::{Clock, IdGen};
 
 /// The maximum number of tasks that are carried out at the same time.
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(TASK_LEASE.as_secs() - 20);
 #[derive(Clone)]
 pub struct Outbox {
     /// The store with the tasks.
-    pub store: Arc<dyn Store>,
+    pub store: Arc<dyn WorkStore>,
     /// The clock of this process.
     pub clock: Arc<dyn Clock>,
     /// The source of randomness, for the delays between attempts.

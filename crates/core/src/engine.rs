@@ -17,7 +17,7 @@ use crate::job::{DEFAULT_BRANCH, Job, JobOptions, Lease, Source, Token};
 use crate::message::{DeliveryMode, Message, MessageSource, MessageText, NewMessage, Origin};
 use crate::model::Effort;
 use crate::ports::{
-    AVOIDANCE, Accepted, ClaimQuery, Decide, Guard, Picked, RateCharge, Store, StoreError, UpdateError,
+    AVOIDANCE, Accepted, ClaimQuery, Decide, Guard, Picked, RateCharge, StoreError, UpdateError, WorkStore,
 };
 use crate::project::Project;
 use crate::project::hold::Hold;
@@ -30,7 +30,7 @@ use crate::trace::TraceParent;
 /// Creates and changes jobs.
 #[derive(Clone)]
 pub struct Engine {
-    store: Arc<dyn Store>,
+    store: Arc<dyn WorkStore>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGen>,
     avoidance: Duration,
@@ -135,7 +135,7 @@ pub struct Claimed {
 impl Engine {
     /// Creates an engine on a store.
     #[must_use]
-    pub const fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> Self {
+    pub const fn new(store: Arc<dyn WorkStore>, clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> Self {
         Self { store, clock, ids, avoidance: AVOIDANCE }
     }
 

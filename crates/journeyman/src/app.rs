@@ -175,7 +175,7 @@ pub(crate) fn use_cases(settings: &Settings, store: &Arc<dyn Store>) -> anyhow::
     let public_url = settings.public_url(settings.listen);
     let objects = keeper(settings, &blobs(&settings.blobs)?)?;
     let hosts = code_hosts(settings, store, &public_url, Arc::new(objects))?;
-    let engine = Engine::new(Arc::clone(store), Arc::new(Machine), Arc::new(Machine));
+    let engine = Engine::new(store.clone(), Arc::new(Machine), Arc::new(Machine));
     let mirrors = Mirrors::new(git(settings)?, settings.data_dir.join("mirrors"));
     cases(settings, store, engine, hosts, Arc::new(mirrors), public_url)
 }

@@ -51,8 +51,6 @@ pub(crate) fn administer<T: AdminTables>(
 
 /// The form of stored answers.
 pub(crate) enum Answers<'a> {
-    /// Plain text, in a store that writes nothing to disk.
-    Plain,
     /// Encrypted with the current master key.
     Sealed { keys: &'a MasterKeys, ids: &'a dyn IdGen },
 }
@@ -66,8 +64,8 @@ impl Answers<'_> {
         now: Timestamp,
     ) -> Result<Option<String>, AdminError> {
         let sealed = idempotency::check(claim, known, now).map_err(AdminRefusal::KeyReused)?;
-        let (Some(sealed), Self::Sealed { keys, .. }) = (&sealed, self) else { return Ok(sealed) };
-        let opened = keys.open_answer(&claim.stored_key(), sealed).map_err(|error| {
+        let (Some(sealed), Self::Sealed { keys, .. }) = (sealed, self) else { return Ok(None) };
+        let opened = keys.open_answer(&claim.stored_key(), &sealed).map_err(|error| {
             let row = claim.key.clone();
             StoreError::Corrupt { table: "idempotency_keys", row, detail: error.to_string() }
         })?;
@@ -76,12 +74,10 @@ impl Answers<'_> {
 
     /// Returns the answer in the form in which it is stored.
     pub(crate) fn seal(&self, once: &Once, now: Timestamp) -> Result<Remembered<String>, AdminError> {
-        let answer = match self {
-            Self::Plain => once.answer.clone(),
-            Self::Sealed { keys, ids } => keys
-                .seal_answer(&once.claim.stored_key(), &once.answer, *ids)
-                .map_err(|error| StoreError::Unavailable(error.to_string()))?,
-        };
+        let Self::Sealed { keys, ids } = self;
+        let answer = keys
+            .seal_answer(&once.claim.stored_key(), &once.answer, *ids)
+            .map_err(|error| StoreError::Unavailable(error.to_string()))?;
         Ok(Remembered { fingerprint: once.claim.fingerprint, at: now, answer })
     }
 }

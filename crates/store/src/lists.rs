@@ -124,15 +124,6 @@ impl Merge {
     }
 }
 
-/// Returns the elements of a list after the one with the ID `after`, at most `limit`.
-pub(crate) fn after<T, I: PartialEq>(all: Vec<T>, after: Option<I>, id: impl Fn(&T) -> I, limit: usize) -> Vec<T> {
-    let first = match after {
-        Some(after) => all.iter().position(|one| id(one) == after).map_or(all.len(), |place| place + 1),
-        None => 0,
-    };
-    all.into_iter().skip(first).take(limit).collect()
-}
-
 /// Groups the data about jobs by job. Attributes of an unknown kind, which a newer version has stored, are left out. The
 /// pull requests must be sorted.
 pub(crate) fn extras(

@@ -21,6 +21,7 @@ mod rows;
 mod sealed;
 mod spending;
 mod sweep;
+mod temporary;
 mod tx;
 mod usage;
 mod webhooks;
@@ -46,6 +47,7 @@ pub(crate) use self::migrate::SCHEMA_VERSION;
 pub(crate) use self::migrate::migrate;
 use self::read::Readers;
 pub(crate) use self::sealed::census;
+use self::temporary::TemporaryFolder;
 use self::write::Writer;
 use crate::retention::Ends;
 use crate::sql::SqlStore;
@@ -79,6 +81,8 @@ pub struct Sqlite {
     cache: Arc<JobCache>,
     fault: Arc<Fault>,
     wakeups: Arc<Wakeups>,
+    /// Dropped last: the folder is removed after the database is closed.
+    temporary: Option<TemporaryFolder>,
 }
 
 /// An error from opening or rewriting a SQLite database.
@@ -208,7 +212,7 @@ impl SqliteStore {
             .map_err(|error| failed(rusqlite::Error::ToSqlConversionFailure(Box::new(error))))?;
         let readers = Readers::new(path.to_owned(), Arc::clone(&fault));
         let (path, wakeups) = (path.to_owned(), Arc::new(Wakeups::new()));
-        let database = Sqlite { path, writer, epoch, readers, cache, fault, wakeups };
+        let database = Sqlite { path, writer, epoch, readers, cache, fault, wakeups, temporary: None };
         Ok(Self { database, master_keys, ids })
     }
 }

@@ -30,11 +30,11 @@ use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminError, AdminStore, Administered, CheckStore, ClaimFn, ClaimQuery, CodeHostStore, ComparisonStore,
     Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, ImportStore,
-    InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview, JobStore, JobWatch, KeyStore, LockStore,
-    MessageFilter, NewReservation, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter,
-    PullIndex, PullStore, Resealed, Reservation, ReserveError, Retention, SealedCensus, SealedKind, SealedPage,
-    SealedStore, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery,
-    TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobLists, JobOverview, JobStore, JobWatch, KeyStore,
+    LockStore, MessageFilter, NewReservation, OutboxStore, Picked, PollStore, PoolState, ProjectJobs, ProjectStore,
+    PullCounts, PullFilter, PullIndex, PullStore, Resealed, Reservation, ReserveError, Retention, SealedCensus,
+    SealedKind, SealedPage, SealedStore, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError,
+    Sums, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity};
@@ -100,15 +100,16 @@ pub trait Tap: Send + Sync {
     }
 }
 
-/// A store with an observer.
-pub struct Tapped<T> {
-    store: Arc<dyn Store>,
+/// A store with an observer. It has the ports of [`WorkStore`](journeyman_core::ports::WorkStore), and all ports if the
+/// store has them.
+pub struct Tapped<S: ?Sized, T> {
+    store: Arc<S>,
     tap: Arc<T>,
 }
 
-impl<T: Tap> Tapped<T> {
+impl<S: ?Sized, T: Tap> Tapped<S, T> {
     /// Wraps `store`, so that `tap` observes each call.
-    pub fn new(store: Arc<dyn Store>, tap: Arc<T>) -> Self {
+    pub const fn new(store: Arc<S>, tap: Arc<T>) -> Self {
         Self { store, tap }
     }
 }
@@ -120,7 +121,7 @@ macro_rules! delegate {
         $(custom { $($custom:tt)* })?
     ) => {
         #[async_trait]
-        impl<T: Tap> $port for Tapped<T> {
+        impl<S: $port + ?Sized, T: Tap> $port for Tapped<S, T> {
             $(async fn $name(&self $(, $argument: $type)*) -> $result {
                 delegate!(@$kind self, self.store.$name($($argument),*))
             })*
@@ -144,27 +145,12 @@ delegate! {
     JobStore {
         write create_job(guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError>;
         read job(id: JobId) -> Result<Option<Job>, StoreError>;
-        read jobs(filter: JobFilter) -> Result<Vec<Job>, StoreError>;
-        read count_jobs(project: Option<ProjectId>, limit: usize) -> Result<StatusCounts, StoreError>;
-        read job_counts(now: Timestamp) -> Result<JobCounts, StoreError>;
-        read waiting_jobs() -> Result<BTreeMap<String, u64>, StoreError>;
         read leased_jobs(worker: WorkerId) -> Result<Vec<JobId>, StoreError>;
-        read messages_after(job: JobId, after: Option<MessageId>, limit: usize) -> Result<Vec<Message>, StoreError>;
-        read runs_after(job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
-        read extras_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError>;
-        read job_overview(id: JobId) -> Result<Option<JobOverview>, StoreError>;
-        read summaries_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobSummary>, StoreError>;
-        read jobs_of_projects() -> Result<BTreeMap<ProjectId, ProjectJobs>, StoreError>;
         read messages(job: JobId) -> Result<Vec<Message>, StoreError>;
-        read newest_message(job: JobId) -> Result<Option<Message>, StoreError>;
-        read find_messages(filter: MessageFilter) -> Result<Vec<Message>, StoreError>;
-        read count_messages(filter: MessageFilter) -> Result<u64, StoreError>;
         read message(id: MessageId) -> Result<Option<Message>, StoreError>;
         read run(id: RunId) -> Result<Option<Run>, StoreError>;
         read runs(job: JobId) -> Result<Vec<Run>, StoreError>;
         read log(job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;
-        read plan_before(job: JobId, before: u64) -> Result<Option<LogEntry>, StoreError>;
-        read count_steps(job: JobId, entries: Range<u64>) -> Result<u64, StoreError>;
     }
     custom {
     async fn update_job(
@@ -211,14 +197,14 @@ delegate! {
     }
 }
 
-struct TappedWatch<'a, T> {
-    tapped: &'a Tapped<T>,
+struct TappedWatch<'a, S: ?Sized, T> {
+    tapped: &'a Tapped<S, T>,
     job: JobId,
     watch: Box<dyn JobWatch + 'a>,
 }
 
 #[async_trait]
-impl<T: Tap> JobWatch for TappedWatch<'_, T> {
+impl<S: JobStore + ?Sized, T: Tap> JobWatch for TappedWatch<'_, S, T> {
     async fn changed(&mut self, after: u64) {
         let Tapped { tap, store } = self.tapped;
         while tap.look().await {
@@ -228,6 +214,26 @@ impl<T: Tap> JobWatch for TappedWatch<'_, T> {
         }
         self.watch.changed(after).await;
         tap.woken().await;
+    }
+}
+
+delegate! {
+    JobLists {
+        read jobs(filter: JobFilter) -> Result<Vec<Job>, StoreError>;
+        read count_jobs(project: Option<ProjectId>, limit: usize) -> Result<StatusCounts, StoreError>;
+        read job_counts(now: Timestamp) -> Result<JobCounts, StoreError>;
+        read waiting_jobs() -> Result<BTreeMap<String, u64>, StoreError>;
+        read messages_after(job: JobId, after: Option<MessageId>, limit: usize) -> Result<Vec<Message>, StoreError>;
+        read runs_after(job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
+        read extras_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError>;
+        read job_overview(id: JobId) -> Result<Option<JobOverview>, StoreError>;
+        read summaries_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobSummary>, StoreError>;
+        read jobs_of_projects() -> Result<BTreeMap<ProjectId, ProjectJobs>, StoreError>;
+        read newest_message(job: JobId) -> Result<Option<Message>, StoreError>;
+        read find_messages(filter: MessageFilter) -> Result<Vec<Message>, StoreError>;
+        read count_messages(filter: MessageFilter) -> Result<u64, StoreError>;
+        read plan_before(job: JobId, before: u64) -> Result<Option<LogEntry>, StoreError>;
+        read count_steps(job: JobId, entries: Range<u64>) -> Result<u64, StoreError>;
     }
 }
 
@@ -405,9 +411,15 @@ delegate! {
 delegate! {
     Store {
         read ready() -> Result<(), StoreError>;
+        write check_writes() -> Result<(), StoreError>;
+        write note_start() -> Result<(), StoreError>;
         write sweep(now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError>;
     }
     custom {
+    fn pool(&self) -> Option<PoolState> {
+        self.store.pool()
+    }
+
     async fn failed(&self) -> String {
         self.store.failed().await
     }

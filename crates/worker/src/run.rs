@@ -17,7 +17,7 @@ use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Job, Progress};
-use journeyman_core::ports::Store;
+use journeyman_core::ports::WorkStore;
 use journeyman_core::project::hold::HoldCause;
 use journeyman_core::run::ReasonCode;
 use journeyman_repository::push::Pushed;
@@ -44,7 +44,7 @@ pub(crate) enum Done {
 
 /// Loads the project of a claimed run.
 pub(crate) async fn assign(
-    store: &dyn Store,
+    store: &dyn WorkStore,
     claimed: &Claimed,
     reporter: &Reporter,
     signals: &Signals,
@@ -59,7 +59,7 @@ pub(crate) async fn assign(
 /// is recreated. Before the agent was prompted, the run then begins again; while its work is being published, the next
 /// attempt publishes it.
 pub(crate) async fn carry_out(
-    store: &dyn Store,
+    store: &dyn WorkStore,
     machine: &dyn Machine,
     assignment: &Assignment,
 ) -> Result<Done, RunError> {
@@ -76,7 +76,7 @@ pub(crate) async fn carry_out(
     }
 }
 
-async fn attempt(store: &dyn Store, machine: &dyn Machine, assignment: &Assignment) -> Result<Done, RunError> {
+async fn attempt(store: &dyn WorkStore, machine: &dyn Machine, assignment: &Assignment) -> Result<Done, RunError> {
     let steps = machine.begin(assignment).instrument(step("begin")).await?;
     passed(store, assignment, &[HoldCause::Fetch]).await;
     let run = Run { store, machine, assignment, steps: &*steps };
@@ -104,7 +104,7 @@ fn step(name: &'static str) -> Span {
 }
 
 struct Run<'a> {
-    store: &'a dyn Store,
+    store: &'a dyn WorkStore,
     machine: &'a dyn Machine,
     assignment: &'a Assignment,
     steps: &'a dyn Steps,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::command::{Outcome, Report};
-use journeyman_core::ports::{Store, UpdateError};
+use journeyman_core::ports::{UpdateError, WorkStore};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::IdGen;
 use journeyman_core::worker::FreeSpace;
@@ -72,7 +72,7 @@ impl ActiveRuns {
 #[derive(Clone)]
 pub(crate) struct WorkerDeps {
     pub(crate) engine: Engine,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn WorkStore>,
     /// The source of jitter.
     pub(crate) ids: Arc<dyn IdGen>,
     pub(crate) machine: Arc<dyn Machine>,

@@ -1,4 +1,5 @@
-//! The ports of the database, one for each group of consumers. [`Store`] combines them.
+//! The ports of the database, one for each group of consumers. [`WorkStore`] combines those of the work on jobs, and
+//! [`Store`] all of them.
 
 mod admin;
 mod checks;
@@ -7,6 +8,7 @@ mod comparisons;
 mod feed;
 mod imports;
 mod inbox;
+mod job_lists;
 mod jobs;
 mod keys;
 mod outbox;
@@ -35,10 +37,12 @@ pub use self::comparisons::ComparisonStore;
 pub use self::feed::FeedStore;
 pub use self::imports::ImportStore;
 pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
+pub use self::job_lists::{
+    Cursor, JobCounts, JobExtras, JobFilter, JobLists, JobOverview, MessageFilter, ProjectJobs, StatusCounts,
+};
 pub use self::jobs::{
-    AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Cursor, Decide, GONE, Guard, JobCounts, JobExtras, JobFilter,
-    JobOverview, JobStore, JobWatch, MessageFilter, PATIENCE, PROBE_TIME, Picked, ProjectJobs, RateCharge,
-    StatusCounts, UpdateError,
+    AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Decide, GONE, Guard, JobStore, JobWatch, PATIENCE, PROBE_TIME,
+    Picked, RateCharge, UpdateError,
 };
 pub use self::keys::KeyStore;
 pub use self::outbox::{DutyStore, LockStore, OutboxStore, TaskQuery};
@@ -99,20 +103,22 @@ pub struct PoolState {
     pub waiting: u64,
 }
 
+/// The ports that are needed to accept messages and to carry them out: those of the engine, the outbox and the worker.
+pub trait WorkStore: JobStore + ProjectStore + HoldStore + OutboxStore + LockStore + WorkerStore {}
+
+impl<T: JobStore + ProjectStore + HoldStore + OutboxStore + LockStore + WorkerStore + ?Sized> WorkStore for T {}
+
 /// The database: all ports together.
 #[async_trait]
 pub trait Store:
-    JobStore
-    + ProjectStore
-    + HoldStore
+    WorkStore
+    + JobLists
     + KeyStore
     + UserStore
     + AdminStore
     + PullStore
     + SpendingStore
-    + OutboxStore
     + DutyStore
-    + LockStore
     + CodeHostStore
     + PullIndex
     + InboxStore
@@ -125,7 +131,6 @@ pub trait Store:
     + TemplateStore
     + TrustStore
     + SlackStore
-    + WorkerStore
     + ImportStore
     + SealedStore
 {

@@ -1,11 +1,9 @@
-//! The outbox and the duties.
-
-use std::time::Duration;
+//! The outbox.
 
 use async_trait::async_trait;
 use journeyman_core::job::effect::Effect;
 use journeyman_core::outbox::{Backlog, LONGEST_DELAY, Task};
-use journeyman_core::ports::{DutyStore, OutboxStore, StoreError, TaskQuery};
+use journeyman_core::ports::{OutboxStore, StoreError, TaskQuery};
 use journeyman_core::time::Timestamp;
 
 use super::{MemoryStore, Tables};
@@ -15,13 +13,6 @@ use super::{MemoryStore, Tables};
 pub(super) struct TaskRow {
     task: Task,
     due_at: Timestamp,
-}
-
-/// A duty.
-#[derive(Debug)]
-pub(super) struct DutyRow {
-    due_at: Timestamp,
-    token: u64,
 }
 
 #[async_trait]
@@ -62,32 +53,6 @@ impl OutboxStore for MemoryStore {
             retried: tables.tasks.iter().filter(|row| row.task.attempt > 1).count() as u64,
             oldest: tables.tasks.iter().map(|row| row.task.created_at).min(),
         })
-    }
-}
-
-#[async_trait]
-impl DutyStore for MemoryStore {
-    async fn begin_duty(
-        &self,
-        name: &'static str,
-        now: Timestamp,
-        lease: Duration,
-        longest: Duration,
-    ) -> Result<Option<u64>, StoreError> {
-        let mut tables = self.tables();
-        let duty = tables.duties.entry(name).or_insert(DutyRow { due_at: now, token: 0 });
-        if duty.due_at > now && duty.due_at <= now + longest {
-            return Ok(None);
-        }
-        *duty = DutyRow { due_at: now + lease, token: duty.token + 1 };
-        Ok(Some(duty.token))
-    }
-
-    async fn end_duty(&self, name: &'static str, token: u64, next: Timestamp) -> Result<(), StoreError> {
-        if let Some(duty) = self.tables().duties.get_mut(name).filter(|duty| duty.token == token) {
-            duty.due_at = next;
-        }
-        Ok(())
     }
 }
 

@@ -11,8 +11,8 @@ use journeyman_core::job::summary::{JobSummary, STEP_WINDOW};
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, GONE, Guard, JobCounts, JobExtras, JobFilter, JobOverview, JobStore,
-    JobWatch, MessageFilter, PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, GONE, Guard, JobCounts, JobExtras, JobFilter, JobLists, JobOverview,
+    JobStore, JobWatch, MessageFilter, PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
@@ -217,6 +217,51 @@ impl JobStore for PostgresStore {
         Ok(found.first().map(rows::job).transpose()?)
     }
 
+    async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError> {
+        let text = "SELECT id FROM jobs WHERE due_at IS NOT NULL AND worker = $1 ORDER BY id";
+        let found = self.read(call!(text, worker.to_string())).await?;
+        Ok(found.iter().map(rows::job_id).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
+        let found = self.read(call!("SELECT * FROM messages WHERE job = $1 ORDER BY seq", job.to_string())).await?;
+        Ok(found.iter().map(rows::message).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
+        let found = self.read(call!("SELECT * FROM messages WHERE id = $1", id.to_string())).await?;
+        Ok(found.first().map(rows::message).transpose()?)
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
+        let found = self.read(call!("SELECT * FROM runs WHERE id = $1", id.to_string())).await?;
+        Ok(found.first().map(rows::run).transpose()?)
+    }
+
+    async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
+        let found = self.read(call!("SELECT * FROM runs WHERE job = $1 ORDER BY number", job.to_string())).await?;
+        Ok(found.iter().map(rows::run).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
+        self.news.wakeups.lines(job, after, limit, self.read_log(job, after, limit)).await
+    }
+
+    fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
+        Box::new(Watch::new(self, &self.news.wakeups, job, Some(self.recheck)))
+    }
+
+    fn work_version(&self) -> u64 {
+        self.news.wakeups.work_version()
+    }
+
+    async fn work_changed(&self, seen: u64) {
+        self.news.wakeups.work_changed(seen).await;
+    }
+}
+
+#[async_trait]
+impl JobLists for PostgresStore {
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError> {
         let projects = match filter.projects.clone() {
             Some(projects) => projects,
@@ -266,17 +311,6 @@ impl JobStore for PostgresStore {
         Ok(counts.into_iter().map(|(code, count)| (code, u64::try_from(count).unwrap_or(0))).collect())
     }
 
-    async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError> {
-        let text = "SELECT id FROM jobs WHERE due_at IS NOT NULL AND worker = $1 ORDER BY id";
-        let found = self.read(call!(text, worker.to_string())).await?;
-        Ok(found.iter().map(rows::job_id).collect::<Result<_, PgError>>()?)
-    }
-
-    async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
-        let found = self.read(call!("SELECT * FROM messages WHERE job = $1 ORDER BY seq", job.to_string())).await?;
-        Ok(found.iter().map(rows::message).collect::<Result<_, PgError>>()?)
-    }
-
     async fn messages_after(
         &self,
         job: JobId,
@@ -313,21 +347,6 @@ impl JobStore for PostgresStore {
         let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
         let found = self.read(call!(UPDATED_MESSAGE_COUNT, projects, statuses, since, limit)).await?;
         Ok(counted(&found)?)
-    }
-
-    async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
-        let found = self.read(call!("SELECT * FROM messages WHERE id = $1", id.to_string())).await?;
-        Ok(found.first().map(rows::message).transpose()?)
-    }
-
-    async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
-        let found = self.read(call!("SELECT * FROM runs WHERE id = $1", id.to_string())).await?;
-        Ok(found.first().map(rows::run).transpose()?)
-    }
-
-    async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
-        let found = self.read(call!("SELECT * FROM runs WHERE job = $1 ORDER BY number", job.to_string())).await?;
-        Ok(found.iter().map(rows::run).collect::<Result<_, PgError>>()?)
     }
 
     async fn runs_after(&self, job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
@@ -397,10 +416,6 @@ impl JobStore for PostgresStore {
         ))
     }
 
-    async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
-        self.news.wakeups.lines(job, after, limit, self.read_log(job, after, limit)).await
-    }
-
     async fn plan_before(&self, job: JobId, before: u64) -> Result<Option<LogEntry>, StoreError> {
         let before = i64::try_from(before).unwrap_or(i64::MAX);
         let found = self.read(call!(PLAN_BEFORE, job.to_string(), before)).await?;
@@ -411,18 +426,6 @@ impl JobStore for PostgresStore {
         let bound = |seq| i64::try_from(seq).unwrap_or(i64::MAX);
         let found = self.read(call!(COUNT_STEPS, job.to_string(), bound(entries.start), bound(entries.end))).await?;
         Ok(counted(&found)?)
-    }
-
-    fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
-        Box::new(Watch::new(self, &self.news.wakeups, job, Some(self.recheck)))
-    }
-
-    fn work_version(&self) -> u64 {
-        self.news.wakeups.work_version()
-    }
-
-    async fn work_changed(&self, seen: u64) {
-        self.news.wakeups.work_changed(seen).await;
     }
 }
 

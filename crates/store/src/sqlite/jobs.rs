@@ -15,7 +15,7 @@ use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::summary::JobSummary;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, GONE, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch,
+    Accepted, ClaimFn, ClaimQuery, Decide, GONE, Guard, JobCounts, JobExtras, JobFilter, JobLists, JobStore, JobWatch,
     MessageFilter, PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
@@ -139,6 +139,84 @@ impl JobStore for SqliteStore {
         Ok(found)
     }
 
+    async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError> {
+        self.readers
+            .read(move |db| {
+                let mut query =
+                    db.prepare_cached("SELECT id FROM jobs WHERE due_at IS NOT NULL AND worker = ?1 ORDER BY id")?;
+                collect(&mut query.query([worker.to_string()])?, |row| rows::job_id(row))
+            })
+            .await
+    }
+
+    async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
+        self.readers
+            .read(move |db| {
+                let mut query = db.prepare_cached("SELECT * FROM messages WHERE job = ?1 ORDER BY seq")?;
+                let mut rows = query.query([job.to_string()])?;
+                collect(&mut rows, |row| rows::message(row))
+            })
+            .await
+    }
+
+    async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
+        self.readers.find(|db| {
+            let mut query = db.prepare_cached("SELECT * FROM messages WHERE id = ?1")?;
+            let mut rows = query.query([id.to_string()])?;
+            rows.next()?.map(rows::message).transpose()
+        })
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
+        self.readers.find(|db| {
+            let mut query = db.prepare_cached("SELECT * FROM runs WHERE id = ?1")?;
+            let mut rows = query.query([id.to_string()])?;
+            rows.next()?.map(rows::run).transpose()
+        })
+    }
+
+    async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
+        self.readers
+            .read(move |db| {
+                let mut query = db.prepare_cached("SELECT * FROM runs WHERE job = ?1 ORDER BY number")?;
+                let mut rows = query.query([job.to_string()])?;
+                collect(&mut rows, |row| rows::run(row))
+            })
+            .await
+    }
+
+    async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
+        let read = self.readers.read(move |db| {
+            let after = i64::try_from(after).unwrap_or(i64::MAX);
+            let values = params![job.to_string(), after, i64::try_from(limit).unwrap_or(i64::MAX)];
+            // One snapshot for both tables; otherwise an entry that is committed between the two queries could be
+            // skipped.
+            let _state = db.unchecked_transaction()?;
+            let mut query = db.prepare_cached(LOG)?;
+            let lines = collect(&mut query.query(values)?, |row| rows::log_entry(row))?;
+            let mut query = db.prepare_cached(ACCEPTED)?;
+            let accepted = collect(&mut query.query(values)?, |row| rows::accepted_line(row))?;
+            Ok(rows::merge_lines(lines, accepted, limit))
+        });
+        self.fault.check()?;
+        self.wakeups.lines(job, after, limit, read).await
+    }
+
+    fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
+        Box::new(Watch::new(self, &self.wakeups, job, None))
+    }
+
+    fn work_version(&self) -> u64 {
+        self.wakeups.work_version()
+    }
+
+    async fn work_changed(&self, seen: u64) {
+        self.wakeups.work_changed(seen).await;
+    }
+}
+
+#[async_trait]
+impl JobLists for SqliteStore {
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError> {
         self.readers
             .read(move |db| {
@@ -183,26 +261,6 @@ impl JobStore for SqliteStore {
             Ok(rows.collect::<rusqlite::Result<Vec<(String, i64)>>>()?)
         });
         Ok(read.await?.into_iter().map(|(code, count)| (code, u64::try_from(count).unwrap_or(0))).collect())
-    }
-
-    async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let mut query =
-                    db.prepare_cached("SELECT id FROM jobs WHERE due_at IS NOT NULL AND worker = ?1 ORDER BY id")?;
-                collect(&mut query.query([worker.to_string()])?, |row| rows::job_id(row))
-            })
-            .await
-    }
-
-    async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM messages WHERE job = ?1 ORDER BY seq")?;
-                let mut rows = query.query([job.to_string()])?;
-                collect(&mut rows, |row| rows::message(row))
-            })
-            .await
     }
 
     async fn messages_after(
@@ -261,32 +319,6 @@ impl JobStore for SqliteStore {
         Ok(u64::try_from(count).unwrap_or(0))
     }
 
-    async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
-        self.readers.find(|db| {
-            let mut query = db.prepare_cached("SELECT * FROM messages WHERE id = ?1")?;
-            let mut rows = query.query([id.to_string()])?;
-            rows.next()?.map(rows::message).transpose()
-        })
-    }
-
-    async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
-        self.readers.find(|db| {
-            let mut query = db.prepare_cached("SELECT * FROM runs WHERE id = ?1")?;
-            let mut rows = query.query([id.to_string()])?;
-            rows.next()?.map(rows::run).transpose()
-        })
-    }
-
-    async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM runs WHERE job = ?1 ORDER BY number")?;
-                let mut rows = query.query([job.to_string()])?;
-                collect(&mut rows, |row| rows::run(row))
-            })
-            .await
-    }
-
     async fn runs_after(&self, job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.readers
@@ -320,23 +352,6 @@ impl JobStore for SqliteStore {
         self.readers.read(jobs_of_projects).await
     }
 
-    async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
-        let read = self.readers.read(move |db| {
-            let after = i64::try_from(after).unwrap_or(i64::MAX);
-            let values = params![job.to_string(), after, i64::try_from(limit).unwrap_or(i64::MAX)];
-            // One snapshot for both tables; otherwise an entry that is committed between the two queries could be
-            // skipped.
-            let _state = db.unchecked_transaction()?;
-            let mut query = db.prepare_cached(LOG)?;
-            let lines = collect(&mut query.query(values)?, |row| rows::log_entry(row))?;
-            let mut query = db.prepare_cached(ACCEPTED)?;
-            let accepted = collect(&mut query.query(values)?, |row| rows::accepted_line(row))?;
-            Ok(rows::merge_lines(lines, accepted, limit))
-        });
-        self.fault.check()?;
-        self.wakeups.lines(job, after, limit, read).await
-    }
-
     async fn plan_before(&self, job: JobId, before: u64) -> Result<Option<LogEntry>, StoreError> {
         let before = i64::try_from(before).unwrap_or(i64::MAX);
         self.readers.find(|db| {
@@ -356,18 +371,6 @@ impl JobStore for SqliteStore {
                 Ok(u64::try_from(count).unwrap_or(0))
             })
             .await
-    }
-
-    fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
-        Box::new(Watch::new(self, &self.wakeups, job, None))
-    }
-
-    fn work_version(&self) -> u64 {
-        self.wakeups.work_version()
-    }
-
-    async fn work_changed(&self, seen: u64) {
-        self.wakeups.work_changed(seen).await;
     }
 }
 

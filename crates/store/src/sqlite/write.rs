@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use journeyman_core::epoch::Epoch;
@@ -38,6 +39,8 @@ const BATCH: usize = 256;
 #[derive(Debug)]
 pub(super) struct Writer {
     queue: SyncSender<Box<dyn Write>>,
+    /// The thread, which closes the database when the queue is dropped; `None` if somebody else waits for it.
+    pub(super) thread: Option<JoinHandle<()>>,
 }
 
 /// A queued write, independent of its result type.
@@ -106,8 +109,8 @@ impl Writer {
         let (queue, waiting) = sync_channel(QUEUE);
         let thread = std::thread::Builder::new().name("sqlite-writer".to_owned());
         let file = File { connection, cache, fault, epoch, commit, version: None };
-        thread.spawn(move || run(file, &waiting))?;
-        Ok(Self { queue })
+        let thread = thread.spawn(move || run(file, &waiting))?;
+        Ok(Self { queue, thread: Some(thread) })
     }
 
     /// Runs `operation` in a transaction. Its changes are on disk when this returns.

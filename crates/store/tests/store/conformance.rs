@@ -20,7 +20,7 @@ use journeyman_core::model::Effort;
 use journeyman_core::model::budget::{Budgets, OverBudget, Refusal, Scope as Purse, Used};
 use journeyman_core::ports::{
     AdminError, Cursor, GONE, JobCounts, JobFilter, NewReservation, PATIENCE, ReserveError, Retention, Sums, Swept,
-    UpdateError,
+    UpdateError, WorkStore,
 };
 use journeyman_core::project::RepositoryIdentity;
 use journeyman_core::pull::existing::ExistingPull;
@@ -32,7 +32,9 @@ use journeyman_core::worker::{WorkerReport, WorkerState};
 use journeyman_testkit::{Seeds as _, within};
 use uuid::Uuid;
 
-use super::given::{Fixture, all, free, keyed, new_job, project, prompt, shop, sqlite, worker};
+use super::given::{
+    Fixture, all, all_for_work, all_for_work_in, free, keyed, new_job, project, prompt, shop, sqlite, worker,
+};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -41,7 +43,7 @@ fn sha(digit: char) -> Sha {
 }
 
 /// Claims the next job, and reports a complete turn with one commit.
-pub(crate) async fn complete_next_job(fixture: &Fixture) {
+pub(crate) async fn complete_next_job(fixture: &Fixture<impl WorkStore + ?Sized>) {
     // A provider may report any token counts.
     let usage = Usage {
         input_tokens: 5,
@@ -69,11 +71,11 @@ fn message_diff() -> MessageDiff {
 }
 
 /// Carries out the next message, with this usage.
-pub(crate) async fn complete_next_job_with(fixture: &Fixture, usage: Usage) {
+pub(crate) async fn complete_next_job_with(fixture: &Fixture<impl WorkStore + ?Sized>, usage: Usage) {
     publish_next_job(fixture, usage, Published::Nothing).await;
 }
 
-pub(crate) async fn publish_next_job(fixture: &Fixture, usage: Usage, pull: Published) {
+pub(crate) async fn publish_next_job(fixture: &Fixture<impl WorkStore + ?Sized>, usage: Usage, pull: Published) {
     let claimed = fixture.engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
     let (job, token) = (claimed.job.id, claimed.lease.token);
     assert_eq!(fixture.store.message(claimed.message.id).await.unwrap().as_ref(), Some(&claimed.message), "up to date");
@@ -97,7 +99,7 @@ pub(crate) async fn publish_next_job(fixture: &Fixture, usage: Usage, pull: Publ
 
 #[tokio::test]
 async fn a_completed_job_is_consistent_in_all_tables() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let name = fixture.name;
         let accepted = fixture.engine.create_job(&project("shop"), new_job("Fix it"), free()).await.unwrap();
         assert_eq!(accepted.record.status, JobStatus::Active, "{name}");
@@ -132,14 +134,16 @@ async fn a_completed_job_is_consistent_in_all_tables() {
         assert_eq!(kinds, expected, "{name}");
         assert_eq!(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7], "{name}");
         assert_eq!(fixture.store.log(id, 2, 2).await.unwrap(), log[2..4], "{name}: a page of the log");
-        let counts = fixture.store.job_counts(fixture.world.now()).await.unwrap();
-        assert_eq!(counts, JobCounts::default(), "{name}: no job is active");
     }
 }
 
 #[tokio::test]
 async fn jobs_are_counted_by_whether_they_run() {
     for fixture in all().await {
+        fixture.job().await;
+        complete_next_job(&fixture).await;
+        let counts = fixture.store.job_counts(fixture.world.now()).await.unwrap();
+        assert_eq!(counts, JobCounts::default(), "{}: no job is active", fixture.name);
         let begun = fixture.world.now();
         for _ in 0..3 {
             fixture.engine.create_job(&project("shop"), new_job("x"), free()).await.unwrap();
@@ -157,7 +161,7 @@ async fn jobs_are_counted_by_whether_they_run() {
 
 #[tokio::test]
 async fn a_refused_command_stores_nothing() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         fixture.engine.archive(&shop(), id).await.unwrap();
         let before = fixture.store.job(id).await.unwrap();
@@ -173,7 +177,7 @@ async fn a_refused_command_stores_nothing() {
 
 #[tokio::test]
 async fn a_job_is_found_only_in_its_project() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let other = "other".parse().unwrap();
         assert_eq!(fixture.engine.cancel(&other, id).await, Err(UpdateError::NotFound), "{}", fixture.name);
@@ -183,7 +187,7 @@ async fn a_job_is_found_only_in_its_project() {
 
 #[tokio::test]
 async fn a_repeated_key_gets_the_first_answer_and_stores_nothing() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let first = fixture.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
         fixture.engine.archive(&shop(), id).await.unwrap();
@@ -198,17 +202,24 @@ async fn a_repeated_key_gets_the_first_answer_and_stores_nothing() {
         assert_eq!(fixture.store.messages(id).await.unwrap().len(), 2, "{}", fixture.name);
         let reused = fixture.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await;
         assert!(matches!(reused, Err(UpdateError::KeyReused(_))), "{}", fixture.name);
+    }
+}
+
+#[tokio::test]
+async fn a_key_expires_after_a_day() {
+    for fixture in all().await {
+        let id = fixture.job().await;
+        fixture.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
         fixture.world.advance(Duration::from_secs(24 * 3600));
         fixture.store.sweep(fixture.world.now(), Retention::default(), 100).await.unwrap();
-        fixture.engine.unarchive(&shop(), id).await.unwrap();
         let fresh = fixture.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await.unwrap();
-        assert!(!fresh.replayed, "{}: the key expires after a day", fixture.name);
+        assert!(!fresh.replayed, "{}", fixture.name);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_duplicates_store_one_message() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let mut sent = tokio::task::JoinSet::new();
         for _ in 0..32 {
@@ -225,7 +236,7 @@ async fn concurrent_duplicates_store_one_message() {
 
 #[tokio::test]
 async fn the_rate_limit_counts_accepted_requests_and_resets_after_an_hour() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let limited = || Admission { idempotency: None, limit: 2 };
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), limited()).await.unwrap().record.id;
         for left in [1, 0] {
@@ -242,7 +253,7 @@ async fn the_rate_limit_counts_accepted_requests_and_resets_after_an_hour() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_job_is_claimed_by_one_worker() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         for number in 0..20 {
             fixture.engine.create_job(&project("shop"), new_job(&number.to_string()), free()).await.unwrap();
         }
@@ -266,7 +277,7 @@ async fn each_job_is_claimed_by_one_worker() {
 
 #[tokio::test]
 async fn the_longest_waiting_job_is_claimed_first() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let mut made = Vec::new();
         for title in ["a", "b"] {
             made.push(fixture.engine.create_job(&project("shop"), new_job(title), free()).await.unwrap().record.id);
@@ -285,8 +296,7 @@ async fn the_longest_waiting_job_is_claimed_first() {
 
 #[tokio::test]
 async fn a_project_with_many_jobs_does_not_delay_others() {
-    for fixture in all().await {
-        fixture.store.create_project(project("quiet"), [].into()).await.unwrap();
+    for fixture in all_for_work_in(&[project("quiet")]).await {
         for _ in 0..5 {
             fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap();
         }
@@ -305,11 +315,10 @@ async fn a_project_with_many_jobs_does_not_delay_others() {
 
 #[tokio::test]
 async fn a_project_has_no_more_runs_than_its_limit() {
-    for fixture in all().await {
+    let mut limited = project("shop");
+    limited.settings.limits.concurrent_runs = Some(1);
+    for fixture in all_for_work_in(&[limited]).await {
         let name = fixture.name;
-        let mut limited = project("shop");
-        limited.settings.limits.concurrent_runs = Some(1);
-        fixture.store.update_project(limited, [].into()).await.unwrap();
         for _ in 0..2 {
             fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap();
         }
@@ -326,7 +335,7 @@ async fn a_project_has_no_more_runs_than_its_limit() {
 
 #[tokio::test]
 async fn a_follow_up_waits_briefly_for_the_worker_that_has_the_workspace() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let name = fixture.name;
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         complete_next_job(&fixture).await;
@@ -342,7 +351,7 @@ async fn a_follow_up_waits_briefly_for_the_worker_that_has_the_workspace() {
 
 #[tokio::test]
 async fn a_job_with_unrecorded_work_waits_for_its_worker_as_long_as_that_reports_itself() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let name = fixture.name;
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let claimed = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
@@ -390,7 +399,7 @@ async fn a_job_with_unrecorded_work_waits_for_its_worker_as_long_as_that_reports
 #[tokio::test]
 async fn no_job_waits_longer_because_the_clock_was_set_back() {
     const HOUR: Duration = Duration::from_secs(3600);
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let name = fixture.name;
         // One job waits for its preferred worker, one waits for its next attempt, one is new, and one is running.
         let preferred = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
@@ -423,7 +432,7 @@ async fn no_job_waits_longer_because_the_clock_was_set_back() {
 
 #[tokio::test]
 async fn small_clock_differences_do_not_affect_claims() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let name = fixture.name;
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         complete_next_job(&fixture).await;
@@ -450,7 +459,7 @@ pub(crate) fn model_call(input: u64, cost: Option<u64>) -> TranscriptEntry {
 #[tokio::test]
 async fn calls_that_end_after_their_run_are_added_to_its_usage() {
     let call = model_call;
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let name = fixture.name;
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let run = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap().lease.run;
@@ -531,7 +540,7 @@ async fn the_effort_of_a_job_is_kept_in_every_state() {
 
 #[tokio::test]
 async fn a_branch_is_taken_until_its_job_is_archived() {
-    for fixture in all().await {
+    for fixture in all_for_work_in(&[project("blog")]).await {
         let name = fixture.name;
         let on = |branch: &str| {
             let options = JobOptions { branch: Some(branch.to_owned()), ..JobOptions::default() };
@@ -549,7 +558,6 @@ async fn a_branch_is_taken_until_its_job_is_archived() {
         let generated = plain.job.unwrap().branch_name();
         assert!(matches!(create(&generated).await, Err(UpdateError::BranchTaken(..))), "{name}");
         assert!(create("other").await.is_ok(), "{name}");
-        fixture.store.create_project(project("blog"), [].into()).await.unwrap();
         assert!(engine.create_job(&project("blog"), on("fix"), free()).await.is_ok(), "{name}: in another project");
 
         engine.archive(&shop(), first).await.unwrap();
@@ -580,7 +588,7 @@ async fn a_branch_is_taken_until_its_job_is_archived() {
 
 #[tokio::test]
 async fn idempotency_keys_belong_to_their_callers() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let name = fixture.name;
         let of = |caller: &str| {
             let mut admission = keyed("k", "body");
@@ -616,7 +624,7 @@ async fn a_request_accepted_by_the_previous_version_is_replayed() {
 
 #[tokio::test]
 async fn message_times_never_decrease_within_a_job() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         fixture.world.set_back(Duration::from_secs(2));
         fixture.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
@@ -631,7 +639,7 @@ async fn message_times_never_decrease_within_a_job() {
 
 #[tokio::test]
 async fn an_expired_lease_is_taken_over_and_its_token_is_rejected() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let first = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
         assert_eq!(fixture.engine.claim(worker(2), LEASE).await.unwrap(), None, "{}: the lease is valid", fixture.name);
@@ -787,7 +795,7 @@ async fn all_filters_give_lists_with_the_same_order_and_bounds() {
 
 #[tokio::test]
 async fn waiters_wake_up_for_work_and_for_log_entries() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let seen = fixture.store.work_version();
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         within("work", fixture.store.work_changed(seen)).await;
@@ -804,7 +812,7 @@ async fn waiters_wake_up_for_work_and_for_log_entries() {
 
 #[tokio::test]
 async fn a_watch_misses_nothing_between_two_reads() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let mut watch = fixture.store.watch(id);
         let mut seen = fixture.store.job(id).await.unwrap().unwrap().last_seq;
@@ -820,7 +828,7 @@ async fn a_watch_misses_nothing_between_two_reads() {
 
 #[tokio::test]
 async fn taking_over_a_run_returns_its_message() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let lost = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
         fixture.world.advance(LEASE + Duration::from_secs(1));

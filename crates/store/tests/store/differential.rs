@@ -8,12 +8,13 @@ use journeyman_core::job::Token;
 use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::message::DeliveryMode;
+use journeyman_core::ports::WorkStore;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use uuid::Uuid;
 
-use super::given::{Fixture, all, keyed, new_job, project, prompt, shop, worker};
+use super::given::{Fixture, all_for_work, keyed, new_job, project, prompt, shop, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -52,7 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Runs a plan, and returns all answers and all resulting rows as text.
-async fn run_plan(fixture: &Fixture, plan: &[Step]) -> Vec<String> {
+async fn run_plan(fixture: &Fixture<dyn WorkStore>, plan: &[Step]) -> Vec<String> {
     let mut seen = Vec::new();
     let (mut jobs, mut claims): (Vec<JobId>, Vec<(JobId, Token)>) = (Vec::new(), Vec::new());
     let admit = |key: Option<u8>, body: &str| match key {
@@ -135,7 +136,7 @@ async fn run_plan(fixture: &Fixture, plan: &[Step]) -> Vec<String> {
     seen
 }
 
-async fn turn(fixture: &Fixture, job: JobId, token: Token, publish: bool) -> Vec<String> {
+async fn turn(fixture: &Fixture<dyn WorkStore>, job: JobId, token: Token, publish: bool) -> Vec<String> {
     let commit = |digit: &str| digit.repeat(40).parse().unwrap();
     let branch = "journeyman/x".to_owned();
     let begun = TurnBegun {
@@ -172,7 +173,7 @@ fn every_store_gives_the_same_results_for_a_plan() {
     let plans = proptest::collection::vec(step(), 1..60);
     TestRunner::new(config)
         .run(&plans, |plan| {
-            let fixtures = runtime.block_on(all());
+            let fixtures = runtime.block_on(all_for_work());
             let seen: Vec<_> = fixtures.iter().map(|fixture| runtime.block_on(run_plan(fixture, &plan))).collect();
             for (fixture, other) in fixtures.iter().zip(&seen).skip(1) {
                 prop_assert_eq!(&seen[0], other, "memory and {} differ", fixture.name);

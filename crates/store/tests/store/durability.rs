@@ -121,7 +121,7 @@ async fn decisions_see_the_writes_of_other_processes() {
     let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     fixture.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
     let other: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, master_key(), fixture.world.clone()).unwrap());
-    let engine = Engine::new(Arc::clone(&other), fixture.world.clone(), fixture.world.clone());
+    let engine = Engine::new(other.clone(), fixture.world.clone(), fixture.world.clone());
     engine.add_message(&shop(), id, prompt("c"), free()).await.unwrap();
     fixture.engine.add_message(&shop(), id, prompt("d"), free()).await.unwrap();
     engine.add_message(&shop(), id, prompt("e"), free()).await.unwrap();

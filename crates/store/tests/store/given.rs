@@ -7,25 +7,22 @@ use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::{JobId, ProjectId, WorkerId};
 use journeyman_core::message::{DeliveryMode, Origin};
-use journeyman_core::ports::Store;
+use journeyman_core::ports::{Store, WorkStore};
 use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 use journeyman_store::{MasterKey, MemoryStore, PostgresStore, Schema, SqliteStore};
-use journeyman_testkit::{Postgres, Seeds as _, Template, World, within};
+use journeyman_testkit::{Postgres, Seeds as _, World, within};
 use uuid::Uuid;
 
 /// The time after which the waiters of a PostgreSQL store wake up without a notification. No test waits for it, so each
 /// wake-up is a notification.
 pub(crate) const RECHECK: Duration = Duration::from_hours(1);
 
-/// A database file with the current schema.
-static NEW_FILE: Template = Template::new();
-
 /// A store with an engine on top of it.
-pub(crate) struct Fixture {
+pub(crate) struct Fixture<S: ?Sized = dyn Store> {
     pub(crate) name: &'static str,
     pub(crate) world: Arc<World>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<S>,
     pub(crate) engine: Engine,
     pub(crate) dir: Option<tempfile::TempDir>,
 }
@@ -33,7 +30,7 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// Wraps a store without changing it.
     pub(crate) fn over(name: &'static str, world: Arc<World>, store: Arc<dyn Store>) -> Self {
-        let engine = Engine::new(Arc::clone(&store), world.clone(), world.clone());
+        let engine = Engine::new(store.clone(), world.clone(), world.clone());
         Self { name, world, store, engine, dir: None }
     }
 
@@ -43,20 +40,39 @@ impl Fixture {
         Self { dir, ..Self::over(name, world, store) }
     }
 
+    /// Adds projects, in place of those with the same IDs, and keeps only the ports of the work on jobs.
+    async fn for_work(self, projects: &[Project]) -> Fixture<dyn WorkStore> {
+        let Self { name, world, store, engine, dir } = self;
+        for project in projects {
+            match store.project(project.id.clone()).await.unwrap() {
+                Some(_) => store.update_project(project.clone(), [].into()).await.unwrap(),
+                None => store.create_project(project.clone(), [].into()).await.unwrap(),
+            };
+        }
+        Fixture { name, world, store, engine, dir }
+    }
+}
+
+impl<S: ?Sized> Fixture<S> {
     /// Creates a job in [`shop`].
     pub(crate) async fn job(&self) -> JobId {
         self.engine.create_job(&project("shop"), new_job("x"), free()).await.unwrap().record.id
     }
 }
 
-pub(crate) async fn memory() -> Fixture {
-    Fixture::new("memory", World::new(), Arc::new(MemoryStore::default()), None).await
+/// Returns the store in memory with [`shop`] and other projects, which may replace it.
+fn memory(projects: &[Project]) -> Fixture<dyn WorkStore> {
+    let (world, store) = (World::new(), Arc::new(MemoryStore::default()));
+    store.put_project(project("shop"));
+    projects.iter().for_each(|project| store.put_project(project.clone()));
+    let engine = Engine::new(store.clone(), world.clone(), world.clone());
+    Fixture { name: "memory", world, store, engine, dir: None }
 }
 
 pub(crate) async fn sqlite() -> Fixture {
     let (dir, world) = (tempfile::tempdir().unwrap(), World::new());
     let path = dir.path().join("journeyman.db");
-    NEW_FILE.copy(&path, |path| drop(SqliteStore::open(path, master_key(), World::new()).unwrap()));
+    SqliteStore::write_new(&path).unwrap();
     let store = SqliteStore::open(&path, master_key(), world.clone()).unwrap();
     Fixture::new("sqlite", world, Arc::new(store), Some(dir)).await
 }
@@ -85,9 +101,23 @@ pub(crate) async fn open_again(url: &str, known: &Fixture) -> Arc<dyn Store> {
     Arc::new(PostgresStore::open(url, 8, Schema::Check, master_key(), known.world.clone()).await.unwrap())
 }
 
-/// Returns a store of each kind.
+/// Returns a store in each database.
 pub(crate) async fn all() -> Vec<Fixture> {
-    vec![memory().await, sqlite().await, postgres_at(&migrated().await).await]
+    vec![sqlite().await, postgres_at(&migrated().await).await]
+}
+
+/// Returns each store that can do the work on jobs: the one in memory, and those of [`all`].
+pub(crate) async fn all_for_work() -> Vec<Fixture<dyn WorkStore>> {
+    all_for_work_in(&[]).await
+}
+
+/// Like [`all_for_work`], with other projects besides [`shop`], which may replace it.
+pub(crate) async fn all_for_work_in(projects: &[Project]) -> Vec<Fixture<dyn WorkStore>> {
+    let mut fixtures = vec![memory(projects)];
+    for fixture in all().await {
+        fixtures.push(fixture.for_work(projects).await);
+    }
+    fixtures
 }
 
 pub(crate) fn master_key() -> MasterKey {

@@ -25,7 +25,7 @@ async fn two() -> (Fixture, Engine, Arc<dyn Store>) {
     let second = PostgresStore::open(&url, 4, Schema::Check, master_key(), first.world.clone()).await.unwrap();
     let second: Arc<dyn Store> = Arc::new(second.with_recheck(RECHECK));
     listening(&*second).await;
-    let engine = Engine::new(Arc::clone(&second), first.world.clone(), first.world.clone());
+    let engine = Engine::new(second.clone(), first.world.clone(), first.world.clone());
     (first, engine, second)
 }
 

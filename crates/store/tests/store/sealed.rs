@@ -27,7 +27,7 @@ use journeyman_store::{
 use journeyman_testkit::{Seeds as _, World};
 use uuid::Uuid;
 
-use super::given::{memory, migrated, project, shop};
+use super::given::{migrated, project, shop};
 
 fn key(byte: u8) -> MasterKey {
     MasterKey::new([byte; 32])
@@ -426,13 +426,4 @@ async fn export(database: &Database, to: &Path) -> Vec<String> {
         }
     };
     exported.key_ids
-}
-
-#[tokio::test]
-async fn a_store_in_memory_has_nothing_to_encrypt() {
-    let fixture = memory().await;
-    let found = census(&*fixture.store).await;
-    assert!(found.is_complete() && found.counts.len() == SealedKind::ALL.len(), "{found:?}");
-    assert_eq!(rotate(&*fixture.store).await.values().sum::<u64>(), 0);
-    assert!(!fixture.store.require_current_key(entry()).await.unwrap());
 }

@@ -6,7 +6,7 @@ use journeyman_core::audit::{AuditEntry, AuditFilter};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::worker::{DiskState, SandboxState, WorkerReport, WorkerState};
 
-use super::given::{Fixture, all, worker};
+use super::given::{Fixture, all, all_for_work, worker};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -33,7 +33,7 @@ async fn pass() {
 
 #[tokio::test]
 async fn a_report_replaces_the_previous_one_and_removes_old_ones() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let (name, now, store) = (fixture.name, fixture.world.now(), &fixture.store);
         assert!(store.workers().await.unwrap().is_empty(), "{name}");
         let (first, second) = (report(1, now, 0), report(2, now, 1));
@@ -58,7 +58,7 @@ async fn a_report_replaces_the_previous_one_and_removes_old_ones() {
 
 #[tokio::test]
 async fn a_worker_with_a_wrong_clock_removes_no_report_and_keeps_its_own() {
-    for fixture in all().await {
+    for fixture in all_for_work().await {
         let (name, now, store) = (fixture.name, fixture.world.now(), &fixture.store);
         let (right, ahead, behind) = (report(1, now, 0), report(2, now + 30 * DAY, 0), report(3, now - 30 * DAY, 0));
         for report in [&right, &ahead, &behind, &right, &ahead] {

@@ -11,7 +11,7 @@ use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::job::event::TranscriptEntry;
 use journeyman_core::job::turn::Ending;
 use journeyman_core::job::{Job, Token};
-use journeyman_core::ports::{Store, StoreError, UpdateError};
+use journeyman_core::ports::{StoreError, UpdateError, WorkStore};
 use journeyman_core::run::{Reason, Usage};
 use journeyman_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -194,7 +194,7 @@ impl Reporter {
 }
 
 /// Keeps the lease alive, and watches the job, until this future is dropped with the run.
-pub(crate) async fn keep(reporter: Reporter, store: Arc<dyn Store>, lease: Duration, signals: Signals) {
+pub(crate) async fn keep(reporter: Reporter, store: Arc<dyn WorkStore>, lease: Duration, signals: Signals) {
     tokio::join!(send_heartbeats(&reporter, lease, &signals), listen(store, &reporter, &signals));
 }
 
@@ -218,7 +218,7 @@ async fn send_heartbeats(reporter: &Reporter, lease: Duration, signals: &Signals
 
 /// Reads the job whenever others add to its log, so that it is cancelled, archived or interrupted immediately, not at
 /// the next heartbeat.
-async fn listen(store: Arc<dyn Store>, reporter: &Reporter, signals: &Signals) {
+async fn listen(store: Arc<dyn WorkStore>, reporter: &Reporter, signals: &Signals) {
     let (id, mut seen) = (reporter.job, 0);
     let mut watch = store.watch(id);
     loop {

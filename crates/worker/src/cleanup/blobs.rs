@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::ids::JobId;
 use journeyman_core::job::{Job, JobStatus, Token};
-use journeyman_core::ports::{Blob, BlobError, Blobs, Store};
+use journeyman_core::ports::{Blob, BlobError, Blobs, WorkStore};
 use journeyman_core::time::Timestamp;
 use journeyman_repository::bundle::BUNDLES;
 
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(24 * 3600);
 /// The blob store or the store failed.
 pub(crate) async fn remove_blobs(
     blobs: &dyn Blobs,
-    store: &dyn Store,
+    store: &dyn WorkStore,
     id: JobId,
     up_to: Option<Token>,
 ) -> Result<(), BlobError> {
@@ -68,7 +68,7 @@ pub(crate) fn is_removable(job: Option<&Job>, up_to: Option<Token>, key: &str) -
 /// The blob store or the store failed.
 pub(crate) async fn sweep_blobs(
     blobs: &dyn Blobs,
-    store: &dyn Store,
+    store: &dyn WorkStore,
     now: Timestamp,
     positions: &mut SweepPositions,
     keep: Duration,
@@ -88,7 +88,7 @@ pub(crate) async fn sweep_blobs(
     Ok(removed)
 }
 
-async fn is_unneeded(store: &dyn Store, blob: &Blob, now: Timestamp, keep: Duration) -> Result<bool, BlobError> {
+async fn is_unneeded(store: &dyn WorkStore, blob: &Blob, now: Timestamp, keep: Duration) -> Result<bool, BlobError> {
     let age = now.since(blob.written_at);
     let id = blob.key.split('/').nth(1).and_then(|id| id.parse::<JobId>().ok());
     let (Some(id), true) = (id, age >= GRACE.min(keep)) else { return Ok(false) };

@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use journeyman_core::code_host::PullState;
 use journeyman_core::ids::JobId;
 use journeyman_core::job::JobStatus;
-use journeyman_core::ports::Store;
+use journeyman_core::ports::WorkStore;
 use journeyman_core::time::Timestamp;
 
 use crate::turn::idle_agents::IdleAgents;
@@ -25,7 +25,7 @@ const ENDED_IDLE: Duration = Duration::from_secs(600);
 
 /// The workspaces of a machine, to remove those that are idle.
 pub(crate) struct IdleWorkspaces<'a> {
-    pub(crate) store: &'a dyn Store,
+    pub(crate) store: &'a dyn WorkStore,
     pub(crate) prebuilt: &'a PrebuiltTrees,
     pub(crate) locks: &'a WorkspaceLocks,
     pub(crate) idle_agents: &'a IdleAgents,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use journeyman_core::job::Job;
 use journeyman_core::job::command::{NextAttempt, Outcome};
-use journeyman_core::ports::Store;
+use journeyman_core::ports::WorkStore;
 use journeyman_core::project::hold::{HoldCause, HoldFailure};
 use journeyman_core::retry::{OUTAGE_PATIENCE, REFUSAL_PATIENCE};
 use journeyman_core::run::{Reason, ReasonCode};
@@ -82,7 +82,7 @@ const fn verdict(code: ReasonCode, may_pass: bool, stage: Stage) -> Verdict {
 
 /// Returns the outcome of a failed run, and puts the project on hold if the cause affects the whole project.
 pub(crate) async fn outcome(
-    store: &dyn Store,
+    store: &dyn WorkStore,
     ids: &dyn IdGen,
     patience: Patience,
     assignment: &Assignment,
@@ -142,7 +142,7 @@ fn is_of_the_project(assignment: &Assignment, cause: HoldCause) -> bool {
 }
 
 /// Ends the hold of the project if this run probed it and has got past one of `causes`.
-pub(crate) async fn passed(store: &dyn Store, assignment: &Assignment, causes: &[HoldCause]) {
+pub(crate) async fn passed(store: &dyn WorkStore, assignment: &Assignment, causes: &[HoldCause]) {
     if assignment.claimed.hold.as_ref().is_some_and(|hold| causes.contains(&hold.cause))
         && let Err(error) = store.release_project(assignment.project.id.clone()).await
     {

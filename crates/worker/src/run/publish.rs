@@ -11,7 +11,7 @@ use journeyman_core::job::{Branch, Ended, Job};
 use journeyman_core::left_out::LeftOut;
 use journeyman_core::message::{Message, Origin};
 use journeyman_core::open_pull::{Ensure, Ensured};
-use journeyman_core::ports::{Forge, ForgeError, Store};
+use journeyman_core::ports::{Forge, ForgeError, WorkStore};
 use journeyman_core::project::Project;
 use journeyman_core::prompt::title_of;
 use journeyman_core::pull::body::{Content, Done, of_pull};
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// The parts of the machine and of the run that publishing needs.
 pub(crate) struct Publishing<'a> {
     pub(crate) forge: &'a dyn Forge,
-    pub(crate) store: &'a dyn Store,
+    pub(crate) store: &'a dyn WorkStore,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) ids: &'a dyn IdGen,
     pub(crate) project: &'a Project,

@@ -6,7 +6,7 @@ use journeyman_core::agent::Agents;
 use journeyman_core::job::Job;
 use journeyman_core::job::turn::Ending;
 use journeyman_core::message::Message;
-use journeyman_core::ports::{Gateway, Store};
+use journeyman_core::ports::{Gateway, WorkStore};
 use journeyman_core::secret::SecretValue;
 use journeyman_core::time::IdGen;
 
@@ -21,7 +21,7 @@ use crate::turn::prepare::PreparedHomes;
 
 /// The inputs of a turn.
 pub(crate) struct TurnContext<'a> {
-    pub(crate) store: &'a dyn Store,
+    pub(crate) store: &'a dyn WorkStore,
     pub(crate) gateway: &'a dyn Gateway,
     /// The configured agents.
     pub(crate) agents: &'a Agents,
