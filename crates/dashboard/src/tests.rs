@@ -1,4 +1,4 @@
-//! Tests of the pages through the router, with a store in memory and fake pull requests.
+//! Tests of the pages through the router, with a temporary store and fake pull requests.
 
 mod audit;
 mod code_hosts;
@@ -51,7 +51,7 @@ use journeyman_core::pull::compared::next_comparison;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::second_factor::RequiredOf;
 use journeyman_core::user::{PasswordHash, Role, Session, TokenHash, User};
-use journeyman_store::{MasterKey, MemoryStore, Sealer};
+use journeyman_store::{MasterKey, Sealer, SqliteStore};
 use journeyman_testkit::{FakeComparisons, FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds as _, World};
 use tower::ServiceExt as _;
 use uuid::Uuid;
@@ -130,7 +130,7 @@ impl Diffs for FakeDiffs {
 
 struct Fixture {
     router: Router,
-    store: Arc<MemoryStore>,
+    store: Arc<SqliteStore>,
     engine: Engine,
     cases: UseCases,
     world: Arc<World>,
@@ -207,7 +207,7 @@ fn empty_fixture(pulls: Arc<dyn PullPages>) -> Fixture {
 /// Creates a fixture without users and projects, with these code hosts.
 fn fixture_with(
     pulls: Arc<dyn PullPages>,
-    code_hosts: impl FnOnce(Arc<MemoryStore>, Arc<World>) -> Arc<dyn HostAdmin>,
+    code_hosts: impl FnOnce(Arc<SqliteStore>, Arc<World>) -> Arc<dyn HostAdmin>,
 ) -> Fixture {
     fixture_of(pulls, code_hosts, |_, _| {})
 }
@@ -215,10 +215,10 @@ fn fixture_with(
 /// Creates a fixture without users and projects, with these code hosts, and with changed services and settings.
 fn fixture_of(
     pulls: Arc<dyn PullPages>,
-    code_hosts: impl FnOnce(Arc<MemoryStore>, Arc<World>) -> Arc<dyn HostAdmin>,
+    code_hosts: impl FnOnce(Arc<SqliteStore>, Arc<World>) -> Arc<dyn HostAdmin>,
     change: impl FnOnce(&mut Services, &mut Settings),
 ) -> Fixture {
-    let (world, store) = (World::at(START), Arc::new(MemoryStore::default()));
+    let (world, store) = (World::at(START), Arc::new(SqliteStore::temporary(World::new()).unwrap()));
     let (endpoints, comparisons) = (Arc::new(FakeEndpoints::default()), FakeComparisons::default());
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let agent: AgentSpec = serde_json::from_str(r#"{"command": ["journeyman"]}"#).unwrap();

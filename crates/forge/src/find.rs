@@ -280,7 +280,7 @@ fn username(access: &Access) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use journeyman_core::time::Timestamp;
-    use journeyman_store::MemoryStore;
+    use journeyman_store::SqliteStore;
     use journeyman_testkit::World;
     use journeyman_testkit::code_host::{CodeHostServer, Product, State, Token};
 
@@ -295,7 +295,7 @@ mod tests {
             let token = Token { user: other, can_write: true, ..Token::default() };
             server.state().tokens.insert("tok_other".to_owned(), token);
             let host = CodeHost::of_address("host".parse().unwrap(), kind, server.url.clone());
-            let store = Arc::new(MemoryStore::default());
+            let store = Arc::new(SqliteStore::temporary(World::new()).unwrap());
             let configured = vec![(host, HostSecrets::default())];
             let finder = Finder::new(store.clone(), store.clone(), configured, Outbound::default(), World::new());
             let project = Project::new("shop".parse().unwrap(), url.clone(), Timestamp::default());

@@ -30,7 +30,7 @@ use journeyman_core::run::ReasonCode;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Role, User};
 use journeyman_git::{Git, Runner};
-use journeyman_store::MemoryStore;
+use journeyman_store::SqliteStore;
 use journeyman_testkit::{FakeHostedObjects, Seeds as _, World};
 use uuid::Uuid;
 
@@ -38,7 +38,7 @@ use crate::{CodeHosts, Parts};
 
 struct Setup {
     git: Git,
-    store: Arc<MemoryStore>,
+    store: Arc<SqliteStore>,
     hosts: CodeHosts,
     project: Project,
     dir: tempfile::TempDir,
@@ -55,7 +55,7 @@ async fn setup() -> Setup {
     let dir = tempfile::tempdir().unwrap();
     let path = "/usr/local/bin:/usr/bin:/bin".into();
     let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
-    let store = Arc::new(MemoryStore::default());
+    let store = Arc::new(SqliteStore::temporary(World::new()).unwrap());
     let url = "http://localhost:8080".to_owned();
     let (objects, world) = (Arc::new(FakeHostedObjects::default()), World::new());
     let hosts = CodeHosts::new(Parts {

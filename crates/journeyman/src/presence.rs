@@ -106,7 +106,8 @@ mod tests {
     use async_trait::async_trait;
     use journeyman_core::ports::{SandboxError, WorkerStore as _};
     use journeyman_core::worker::{Containment, FreeSpace, Guarantee};
-    use journeyman_store::MemoryStore;
+    use journeyman_store::SqliteStore;
+    use journeyman_testkit::World;
     use uuid::Uuid;
 
     use super::*;
@@ -141,7 +142,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_worker_reports_itself_until_its_process_stops() {
-        let (store, dir) = (Arc::new(MemoryStore::default()), tempfile::tempdir().expect("a folder"));
+        let (store, dir) =
+            (Arc::new(SqliteStore::temporary(World::new()).expect("a store")), tempfile::tempdir().expect("a folder"));
         let id = WorkerId::from_uuid(Uuid::from_u128(1));
         let presence = Arc::new(Presence {
             store: Arc::clone(&store) as Arc<dyn Store>,

@@ -410,7 +410,7 @@ delegate! {
 
 delegate! {
     Store {
-        read ready() -> Result<(), StoreError>;
+        write ready() -> Result<(), StoreError>;
         write check_writes() -> Result<(), StoreError>;
         write note_start() -> Result<(), StoreError>;
         write sweep(now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError>;

@@ -25,7 +25,7 @@ use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 use journeyman_core::worker::FreeSpace;
 use journeyman_git::{Git, Runner};
-use journeyman_store::MemoryStore;
+use journeyman_store::SqliteStore;
 use journeyman_testkit::{FakeForges, FakeLfs, FakeSandbox, Seeds as _, World};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -81,7 +81,7 @@ pub(crate) struct Fixture {
     pub(crate) co_author: Option<CoAuthor>,
     reporter: Reporter,
     signals: Signals,
-    store: Arc<MemoryStore>,
+    store: Arc<SqliteStore>,
     /// The submodules that were filled last.
     pub(crate) filling: Mutex<Filling>,
     /// What is told about the home of the workspace that was built last.
@@ -103,9 +103,9 @@ pub(crate) async fn fixture(setup: &str) -> Fixture {
         settings: Settings { setup: Some(setup.to_owned()), ..Settings::default() },
         ..Project::new("shop".parse().unwrap(), "local:shop", Timestamp::default())
     };
-    let (store, world) = (Arc::new(MemoryStore::default()), World::new());
+    let (store, world) = (Arc::new(SqliteStore::temporary(World::new()).unwrap()), World::new());
     let project = store.create_project(project, [].into()).await.unwrap();
-    let engine = Engine::new(Arc::clone(&store) as Arc<_>, world.clone(), world);
+    let engine = Engine::new(store.clone(), world.clone(), world);
     let prompt = Prompt {
         text: "x".to_owned(),
         origin: Origin::Api,

@@ -25,7 +25,6 @@ use journeyman_core::ports::{JobStore, OutboxStore};
 use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 use journeyman_store::MemoryStore;
-use journeyman_testkit::Seeds as _;
 use tokio_util::sync::CancellationToken;
 
 use self::check::violations;
@@ -93,7 +92,7 @@ fn simulate(seed: u64) -> SimulationResult {
         let store = Arc::new(MemoryStore::default());
         let world = Arc::new(World::new(seed, Arc::clone(&store)));
         let project = project();
-        store.create_project(project.clone(), [].into()).await.unwrap();
+        store.put_project(project.clone());
         let over = CancellationToken::new();
         for number in 0..MACHINES {
             tokio::spawn(supervise(Arc::clone(&world), Arc::clone(&store), number, over.clone()));
@@ -198,7 +197,7 @@ fn an_outage_of_the_blob_store_repeats_no_turn_and_fails_no_message() {
         let world = Arc::new(World::new(41, Arc::clone(&store)));
         world.stop_faults();
         let project = project();
-        store.create_project(project.clone(), [].into()).await.unwrap();
+        store.put_project(project.clone());
         let over = CancellationToken::new();
         for number in 0..MACHINES {
             tokio::spawn(supervise(Arc::clone(&world), Arc::clone(&store), number, over.clone()));

@@ -11,11 +11,8 @@ use journeyman_core::message::Origin;
 use journeyman_core::ports::{Forges, Hooks, Slack, Store};
 use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
-use journeyman_store::{MasterKey, MemoryStore, PostgresStore, Schema, SqliteStore};
-use journeyman_testkit::{FakeComparisons, FakeForges, FakeHosts, FakeSlack, Postgres, Template, World};
-
-/// A database file with the current schema.
-static NEW_FILE: Template = Template::new();
+use journeyman_store::{MasterKey, PostgresStore, Schema, SqliteStore};
+use journeyman_testkit::{FakeComparisons, FakeForges, FakeHosts, FakeSlack, Postgres, Tap, Tapped, World};
 
 /// The use cases over one store.
 pub(crate) struct Fixture {
@@ -26,7 +23,6 @@ pub(crate) struct Fixture {
     pub(crate) world: Arc<World>,
     pub(crate) slack: Arc<FakeSlack>,
     pub(crate) comparisons: FakeComparisons,
-    _dir: Option<tempfile::TempDir>,
 }
 
 /// A store, with the clock of its test.
@@ -34,29 +30,32 @@ pub(crate) struct Stored {
     name: &'static str,
     world: Arc<World>,
     pub(crate) store: Arc<dyn Store>,
-    dir: Option<tempfile::TempDir>,
 }
 
 impl Stored {
-    pub(crate) fn in_memory() -> Self {
-        Self { name: "memory", world: World::new(), store: Arc::new(MemoryStore::default()), dir: None }
+    /// Returns a temporary store in SQLite.
+    pub(crate) fn sqlite() -> Self {
+        let world = World::new();
+        let store = Arc::new(SqliteStore::temporary(world.clone()).unwrap());
+        Self { name: "sqlite", world, store }
     }
 
-    /// Returns each kind of store.
-    pub(crate) async fn all() -> [Self; 3] {
-        let dir = tempfile::tempdir().unwrap();
-        let (sqlite, postgres) = (World::new(), World::new());
-        let key = || MasterKey::new([9; 32]);
-        let path = dir.path().join("journeyman.db");
-        NEW_FILE.copy(&path, |path| drop(SqliteStore::open(path, key(), World::new()).unwrap()));
-        let file = SqliteStore::open(&path, key(), sqlite.clone()).unwrap();
+    async fn postgres() -> Self {
+        let world = World::new();
         let url = Postgres::shared().migrated(async |url| assert!(PostgresStore::migrate(url).await.is_ok())).await;
-        let server = PostgresStore::open(&url, 8, Schema::Migrate, key(), postgres.clone()).await.unwrap();
-        [
-            Self::in_memory(),
-            Self { name: "sqlite", world: sqlite, store: Arc::new(file), dir: Some(dir) },
-            Self { name: "postgres", world: postgres, store: Arc::new(server), dir: None },
-        ]
+        let key = MasterKey::new([9; 32]);
+        let store = PostgresStore::open(&url, 8, Schema::Migrate, key, world.clone()).await.unwrap();
+        Self { name: "postgres", world, store: Arc::new(store) }
+    }
+
+    /// Returns a store in each database.
+    pub(crate) async fn all() -> [Self; 2] {
+        [Self::sqlite(), Self::postgres().await]
+    }
+
+    /// Returns the same store with an observer of its calls.
+    pub(crate) fn tapped<T: Tap + 'static>(self, tap: Arc<T>) -> Self {
+        Self { store: Arc::new(Tapped::new(self.store, tap)), ..self }
     }
 }
 
@@ -76,8 +75,8 @@ pub(crate) fn fixture<H: Forges + Hooks + Clone + 'static>(stored: Stored, host:
 }
 
 fn over(stored: Stored, forges: Arc<dyn Forges>, hooks: Arc<dyn Hooks>) -> Fixture {
-    let Stored { name, world, store, dir } = stored;
-    let engine = Engine::new(Arc::clone(&store), world.clone(), world.clone());
+    let Stored { name, world, store } = stored;
+    let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let agent: AgentSpec = serde_json::from_str(r#"{"command": ["journeyman"]}"#).unwrap();
     let asks = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"];
     let asking = serde_json::json!({ "command": ["asking"], "asks": asks });
@@ -100,7 +99,7 @@ fn over(stored: Stored, forges: Arc<dyn Forges>, hooks: Arc<dyn Hooks>) -> Fixtu
         create_per_hour: 0,
         message_per_hour: 0,
     });
-    Fixture { name, cases, store, engine, world, slack, comparisons, _dir: dir }
+    Fixture { name, cases, store, engine, world, slack, comparisons }
 }
 
 pub(crate) fn shop() -> Project {

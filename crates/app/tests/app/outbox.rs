@@ -53,7 +53,7 @@ async fn outbox(fixture: &Fixture, count: usize, failures: u32) -> (Outbox, Arc<
     }
     let handler = Arc::new(Handler { failures: Mutex::new(failures), ..Handler::default() });
     let (clock, ids) = (fixture.world.clone(), fixture.world.clone());
-    (Outbox { store: Arc::clone(&fixture.store), clock, ids, handler: handler.clone() }, handler)
+    (Outbox { store: fixture.store.clone(), clock, ids, handler: handler.clone() }, handler)
 }
 
 #[tokio::test]

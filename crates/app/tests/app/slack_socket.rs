@@ -11,7 +11,7 @@ use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::ports::StoreError;
 use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{SlackMode, SlackSecret};
-use journeyman_testkit::{Call, FakeForges, FakeSlack, Tap, Tapped, until_async};
+use journeyman_testkit::{Call, FakeForges, FakeSlack, StillTime, Tap, until_async};
 use tokio::task::JoinHandle;
 
 use super::given::{Fixture, Stored, fixture, operator};
@@ -53,7 +53,7 @@ async fn hold(fixture: &Fixture) -> (SlackWorkspaceId, JoinHandle<()>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_on_which_nothing_arrives_is_opened_again() {
-    let fixture = fixture(Stored::in_memory(), &FakeForges);
+    let fixture = fixture(Stored::sqlite().tapped(Arc::new(StillTime::default())), &FakeForges);
     let (_, holding) = hold(&fixture).await;
     // Slack sends a ping every few seconds. Meanwhile, the lock is renewed many times.
     tokio::time::sleep(Duration::from_secs(200)).await;
@@ -64,8 +64,7 @@ async fn a_connection_on_which_nothing_arrives_is_opened_again() {
 #[tokio::test(start_paused = true)]
 async fn an_event_is_acknowledged_only_after_it_is_stored() {
     let outage = Arc::new(Outage::default());
-    let mut stored = Stored::in_memory();
-    stored.store = Arc::new(Tapped::new(Arc::clone(&stored.store), Arc::clone(&outage)));
+    let stored = Stored::sqlite().tapped(Arc::new(StillTime::default())).tapped(Arc::clone(&outage));
     let fixture = fixture(stored, &FakeForges);
     let (id, holding) = hold(&fixture).await;
     let slack = &fixture.slack;

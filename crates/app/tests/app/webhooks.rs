@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use journeyman_app::{Answered, JobRequest};
 use journeyman_core::ports::{DeliveryFilter, StoreError};
 use journeyman_core::webhook::{DELIVERY_LEASE, DeliveryState, WebhookFormat, WebhookSettings};
-use journeyman_testkit::{Call, FakeForges, Seeds as _, Tap, Tapped};
+use journeyman_testkit::{Call, FakeForges, Seeds as _, Tap};
 
 use super::given::{Stored, fixture, operator, shop};
 
@@ -34,9 +34,8 @@ impl Tap for FailingReads {
 
 #[tokio::test]
 async fn a_failure_of_the_store_is_no_failure_of_the_endpoint() {
-    let (mut stored, reads) = (Stored::in_memory(), Arc::new(FailingReads::default()));
-    stored.store = Arc::new(Tapped::new(Arc::clone(&stored.store), Arc::clone(&reads)));
-    let fixture = fixture(stored, &FakeForges);
+    let reads = Arc::new(FailingReads::default());
+    let fixture = fixture(Stored::sqlite().tapped(Arc::clone(&reads)), &FakeForges);
     fixture.store.create_project(shop(), [].into()).await.unwrap();
     let settings = WebhookSettings {
         url: "https://hooks.example/".to_owned(),

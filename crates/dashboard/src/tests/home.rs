@@ -14,7 +14,7 @@ use journeyman_core::job::event::TranscriptKind;
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::ports::{
-    ImportStore as _, JobFilter, JobStore as _, KeyStore as _, PullPagesError, UserStore as _,
+    ImportStore as _, JobFilter, JobLists as _, JobStore as _, KeyStore as _, PullPagesError, UserStore as _,
 };
 use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::run::{Reason, ReasonCode, Usage};

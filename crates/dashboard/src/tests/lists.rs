@@ -11,7 +11,7 @@ use journeyman_core::job::event::TranscriptKind;
 use journeyman_core::job::label::Labels;
 use journeyman_core::job::{JobState, JobStatus};
 use journeyman_core::model::Effort;
-use journeyman_core::ports::{JobStore as _, WebhookStore as _};
+use journeyman_core::ports::{JobLists as _, JobStore as _, WebhookStore as _};
 use journeyman_core::project::Project;
 use journeyman_core::user::Role;
 use journeyman_testkit::Seeds as _;

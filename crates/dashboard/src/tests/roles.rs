@@ -8,7 +8,7 @@ use journeyman_core::code_host::PullState;
 use journeyman_core::engine::Admission;
 use journeyman_core::ids::{JobId, KeyId, UserId};
 use journeyman_core::key::{NewKey, Scope};
-use journeyman_core::ports::{JobFilter, JobStore, KeyStore, UserStore};
+use journeyman_core::ports::{JobFilter, JobLists, JobStore, KeyStore, UserStore};
 use journeyman_core::project::Project;
 use journeyman_core::user::{Identity, Role, Session, TokenHash, User};
 use journeyman_testkit::Seeds as _;

@@ -11,7 +11,7 @@ use journeyman_core::code_host::PullState;
 use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::{JobId, UserId};
 use journeyman_core::ports::{
-    JobFilter, JobStore, KeyStore, ProjectStore, TemplateStore, UserStore, WebhookStore as _,
+    JobFilter, JobLists, JobStore, KeyStore, ProjectStore, TemplateStore, UserStore, WebhookStore as _,
 };
 use journeyman_core::project::Project;
 use journeyman_core::user::{Role, Session, TokenHash};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use journeyman_core::code_host::PullState;
-use journeyman_core::ports::{JobFilter, JobStore, KeyStore, ProjectStore, UserStore};
+use journeyman_core::ports::{JobFilter, JobLists, KeyStore, ProjectStore, UserStore};
 use journeyman_core::time::Clock;
 use journeyman_core::user::{Role, SESSION_IDLE, SESSION_LIFETIME, SignInLink, TokenHash, User};
 use journeyman_testkit::{Seeds as _, until_async};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
-use journeyman_core::ports::{JobFilter, JobStore as _, KeyStore as _, TemplateStore as _};
+use journeyman_core::ports::{JobFilter, JobLists as _, KeyStore as _, TemplateStore as _};
 use journeyman_core::template::Template;
 use journeyman_core::user::Role;
 use journeyman_testkit::FakeForges;

@@ -13,7 +13,7 @@ use journeyman_core::time::Timestamp;
 pub(crate) use journeyman_forge::Outbound;
 use journeyman_forge::{CodeHosts, Parts};
 use journeyman_git::{Git, Runner};
-use journeyman_store::MemoryStore;
+use journeyman_store::SqliteStore;
 use journeyman_testkit::code_host::{CodeHostServer, Product, State};
 use journeyman_testkit::{Seeds as _, World};
 
@@ -38,7 +38,7 @@ pub(crate) struct Fixture {
     pub(crate) hosts: CodeHosts,
     pub(crate) project: Project,
     pub(crate) world: Arc<World>,
-    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) store: Arc<SqliteStore>,
     /// The requests to the host, which are compared with its descriptions at the end of the test.
     pub(crate) recorded: Recorded,
     pub(crate) host: CodeHost,
@@ -55,7 +55,7 @@ fn connect(
     host: &CodeHost,
     secrets: &HostSecrets,
     world: &Arc<World>,
-    store: &Arc<MemoryStore>,
+    store: &Arc<SqliteStore>,
     outbound: Outbound,
 ) -> CodeHosts {
     let folder = tempfile::tempdir().unwrap().keep();
@@ -108,7 +108,7 @@ impl Fixture {
         let server = CodeHostServer::start(product).await;
         let recorded = Recorded::new(product, &server);
         let url = server.repository(PATH).await;
-        let (world, store) = (World::new(), Arc::new(MemoryStore::default()));
+        let (world, store) = (World::new(), Arc::new(SqliteStore::temporary(World::new()).unwrap()));
         if product == Product::Bitbucket {
             // Only administrators may read the permissions of others.
             server.state().by_path(PATH).unwrap().permissions.insert(State::BOT, "admin");

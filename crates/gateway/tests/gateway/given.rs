@@ -16,7 +16,7 @@ use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 use journeyman_gateway::{FieldGroup, ModelSettings, Models, PriceTable, Provider, SandboxGateway};
 use journeyman_net::{Policy, SystemResolver};
-use journeyman_store::MemoryStore;
+use journeyman_store::SqliteStore;
 use journeyman_testkit::{Fault, ModelServer, PATIENCE, Seeds as _, World, until_async};
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub(crate) struct Fixture {
     pub(crate) gateway: SandboxGateway,
     pub(crate) url: String,
     pub(crate) calls: Arc<Mutex<Vec<ModelCall>>>,
-    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) store: Arc<SqliteStore>,
     pub(crate) client: Client,
     model: String,
 }
@@ -77,7 +77,7 @@ pub(crate) async fn fixture(dialect: Dialect, server: &str) -> Fixture {
 
 /// Starts a proxy with a table of prices, which replaces those of the tests.
 pub(crate) async fn fixture_with(provider: Provider, table: PriceTable) -> Fixture {
-    let store = Arc::new(MemoryStore::default());
+    let store = Arc::new(SqliteStore::temporary(World::new()).unwrap());
     let project = Project {
         model: "p/m".to_owned(),
         ..Project::new("shop".parse().unwrap(), "local:shop", Timestamp::default())

@@ -1,4 +1,4 @@
-//! A service over a store in memory, and a client that calls it without a socket.
+//! A service over a temporary store, and a client that calls it without a socket.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -38,9 +38,10 @@ use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::PasswordHash;
 use journeyman_core::worker::{Containment, FreeSpace, Guarantee};
 use journeyman_http::{Services, Settings, router};
-use journeyman_store::MemoryStore;
+use journeyman_store::SqliteStore;
 use journeyman_testkit::{
-    FakeComparisons, FakeEndpoints, FakeForges, FakeHosts, FakeTokens, FaultyBlobs, MemoryBlobs, Seeds as _, World,
+    FakeComparisons, FakeEndpoints, FakeForges, FakeHosts, FakeTokens, FaultyBlobs, MemoryBlobs, Seeds as _, StillTime,
+    Tapped, World,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -263,7 +264,8 @@ impl PullPages for FakeRepository {
 /// A service with the project `shop`, and a key that allows all operations.
 pub(crate) struct Service {
     pub(crate) router: Router,
-    pub(crate) store: Arc<MemoryStore>,
+    /// Paused time stands still while it writes.
+    pub(crate) store: Arc<Tapped<SqliteStore, StillTime>>,
     pub(crate) engine: Engine,
     pub(crate) world: Arc<World>,
     pub(crate) machine: Arc<FakeMachine>,
@@ -314,7 +316,8 @@ impl Answer {
 }
 
 pub(crate) async fn service() -> Service {
-    let (world, store) = (World::new(), Arc::new(MemoryStore::default()));
+    let (world, store) = (World::new(), Arc::new(SqliteStore::temporary(World::new()).unwrap()));
+    let store = Arc::new(StillTime::over(store));
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let (repository, machine) = (Arc::new(FakeRepository), Arc::new(FakeMachine::default()));
     let agents = Arc::new(agents());

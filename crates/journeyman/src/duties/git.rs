@@ -126,8 +126,8 @@ mod tests {
     use journeyman_forge::{CodeHosts, Parts};
     use journeyman_git::{Git, Runner};
     use journeyman_lfs::Lfs;
-    use journeyman_store::MemoryStore;
-    use journeyman_testkit::Seeds as _;
+    use journeyman_store::SqliteStore;
+    use journeyman_testkit::{Seeds as _, World};
 
     use super::*;
 
@@ -156,7 +156,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = "/usr/local/bin:/usr/bin:/bin".into();
         let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
-        let store = Arc::new(MemoryStore::default());
+        let store = Arc::new(SqliteStore::temporary(World::new()).unwrap());
         let blobs = Arc::new(journeyman_blobs::Folder::new(dir.path().join("blobs"), false));
         let keeper = Keeper::new(Lfs::new(git.clone(), blobs, Arc::new(Machine)), dir.path().join("scratch"));
         let hosts = CodeHosts::new(Parts {

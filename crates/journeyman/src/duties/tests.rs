@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use journeyman_store::MemoryStore;
+use journeyman_store::SqliteStore;
+use journeyman_testkit::{StillTime, World};
 
 use super::*;
 
@@ -34,9 +35,14 @@ impl Duty for Counted {
     }
 }
 
+/// Returns a store whose writes take none of the paused time.
+fn store() -> Arc<dyn Store> {
+    Arc::new(StillTime::over(Arc::new(SqliteStore::temporary(World::new()).unwrap())))
+}
+
 /// Runs a duty in two processes for a minute and a half. Returns the number of runs, and the counters.
 async fn two_processes(scope: Scope, fails: bool) -> (u64, Vec<DutyTotals>) {
-    let (store, runs): (Arc<dyn Store>, _) = (Arc::new(MemoryStore::default()), Arc::<AtomicU64>::default());
+    let (store, runs) = (store(), Arc::<AtomicU64>::default());
     let process = || {
         let duty = Counted { scope, runs: Arc::clone(&runs), fails };
         Duties::with(Arc::clone(&store), vec![Box::new(duty)])
@@ -99,7 +105,7 @@ impl Duty for Panicking {
 
 #[tokio::test(start_paused = true)]
 async fn a_duty_that_panicked_is_repeated() {
-    let duties = Duties::with(Arc::new(MemoryStore::default()), vec![Box::new(Panicking)]);
+    let duties = Duties::with(store(), vec![Box::new(Panicking)]);
     let _ = tokio::time::timeout(Duration::from_secs(25), duties.run()).await;
     let totals = duties.duties();
     assert_eq!((totals[0].runs, totals[0].failures), (3, 3), "{totals:?}");

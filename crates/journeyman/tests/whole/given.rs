@@ -1,4 +1,4 @@
-//! A test harness: a project on the built-in code host, and workers in the test process, with a store in memory.
+//! A test harness: a project on the built-in code host, and workers in the test process, with a temporary store.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ use journeyman_lfs::Lfs;
 use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
-use journeyman_store::MemoryStore;
+use journeyman_store::SqliteStore;
 use journeyman_testkit::{FaultyBlobs, PATIENCE, Seeds as _, Tapped, World};
 use journeyman_worker::{ContainmentCheck, Host, IdleAgentLimits, Limits, Resources, Worker};
 use tokio_util::sync::CancellationToken;
@@ -39,7 +39,7 @@ pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const IDLE_AGENTS: IdleAgentLimits = IdleAgentLimits { agents: 2, time: Duration::from_secs(300) };
 
 pub(crate) struct Harness {
-    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) store: Arc<SqliteStore>,
     pub(crate) engine: Engine,
     pub(crate) hosts: CodeHosts,
     pub(crate) git: Git,
@@ -86,7 +86,7 @@ pub(crate) async fn idle_with_blobs(
 ) -> Harness {
     let dir = tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir().unwrap();
     let world = World::running();
-    let store = Arc::new(MemoryStore::default());
+    let store = Arc::new(SqliteStore::temporary(World::new()).unwrap());
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let git = Git::new(Runner { program: "git".into(), path: PATH.into(), environment: vec![], askpass: None });
     let url = "http://localhost:8080".to_owned();
@@ -184,7 +184,7 @@ fn machine(
 impl Harness {
     /// Returns the host of another machine, which shares only the blobs, and the store and code host that are given.
     fn other_machine(&self, name: &str, store: Arc<dyn Store>, forges: Arc<dyn Forges>) -> Arc<Host> {
-        let engine = Engine::new(Arc::clone(&store), self.world.clone(), self.world.clone());
+        let engine = Engine::new(store.clone(), self.world.clone(), self.world.clone());
         let data = self.dir.path().join(name);
         std::fs::create_dir_all(&data).unwrap();
         let blobs = Arc::clone(&self.shared_blobs) as Arc<dyn Blobs>;

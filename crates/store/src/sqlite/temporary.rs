@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{OpenError, SqliteStore, migrate};
-use crate::vault::MasterKeys;
+use crate::vault::MasterKey;
 
 /// The content of a database file with the current schema, which is made once for all tests of a program.
 static NEW_FILE: OnceLock<Vec<u8>> = OnceLock::new();
@@ -33,15 +33,16 @@ impl Drop for TemporaryFolder {
 }
 
 impl SqliteStore {
-    /// Opens a new database in a temporary folder, for a test. The folder is removed with the store.
+    /// Opens a new database in a temporary folder, for a test. The folder is removed with the store. The master key is
+    /// always the same.
     ///
     /// # Errors
     /// The folder cannot be created, or the database cannot be opened.
-    pub fn temporary(master_keys: impl Into<MasterKeys>, ids: Arc<dyn IdGen>) -> Result<Self, OpenError> {
+    pub fn temporary(ids: Arc<dyn IdGen>) -> Result<Self, OpenError> {
         let folder = tempfile::tempdir().map_err(|error| failed(&std::env::temp_dir(), error))?;
         let path = folder.path().join("journeyman.db");
         Self::write_new(&path)?;
-        let mut store = Self::open(&path, master_keys, ids)?;
+        let mut store = Self::open(&path, MasterKey::new([9; 32]), ids)?;
         let writer = store.database.writer.thread.take();
         store.database.temporary = Some(TemporaryFolder { writer, _folder: folder });
         Ok(store)
@@ -88,12 +89,11 @@ mod tests {
     use journeyman_testkit::World;
 
     use super::*;
-    use crate::MasterKey;
 
     #[tokio::test]
     async fn the_folder_of_a_temporary_store_is_removed_with_it() {
         let world = World::new();
-        let open = || SqliteStore::temporary(MasterKey::new([9; 32]), world.clone()).unwrap();
+        let open = || SqliteStore::temporary(world.clone()).unwrap();
         let (store, other) = (open(), open());
         let path = store.database.path.clone();
         assert_eq!((store.check_writes().await, path.exists()), (Ok(()), true));

@@ -7,7 +7,7 @@ use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::{JobId, MessageId};
 use journeyman_core::message::{DeliveryMode, Origin};
-use journeyman_core::ports::{Accepted, JobStore, Store, StoreError, UpdateError};
+use journeyman_core::ports::{Accepted, JobStore, StoreError, UpdateError};
 use journeyman_core::project::Project;
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_store::MemoryStore;
@@ -54,7 +54,7 @@ impl Client {
         // A machine that serves the interface. It never crashes as a whole, but each request may be lost.
         let process = MachineProcess::new(Arc::clone(&world), Arc::new(Mutex::default()), number);
         process.disable_crashes();
-        let tapped: Arc<dyn Store> = Arc::new(Tapped::new(Arc::clone(&store) as Arc<dyn Store>, Arc::clone(&process)));
+        let tapped = Arc::new(Tapped::new(Arc::clone(&store), Arc::clone(&process)));
         let engine = Engine::new(tapped, process as Arc<dyn Clock>, Arc::clone(&world) as Arc<dyn IdGen>);
         Self { world, store, engine, project, number, count: 0 }
     }

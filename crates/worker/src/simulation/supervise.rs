@@ -6,7 +6,7 @@ use std::time::Duration;
 use journeyman_app::Outbox;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
-use journeyman_core::ports::{EffectHandler, Store};
+use journeyman_core::ports::{EffectHandler, WorkStore};
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_core::worker::{FORGOTTEN, WorkerReport, WorkerState};
 use journeyman_store::MemoryStore;
@@ -48,7 +48,7 @@ pub(super) async fn supervise(world: Arc<World>, store: Arc<MemoryStore>, number
 
 async fn run(process: &Arc<MachineProcess>, store: &Arc<MemoryStore>, over: &CancellationToken) {
     let world = &process.world;
-    let tapped: Arc<dyn Store> = Arc::new(Tapped::new(Arc::clone(store) as Arc<dyn Store>, Arc::clone(process)));
+    let tapped: Arc<dyn WorkStore> = Arc::new(Tapped::new(Arc::clone(store), Arc::clone(process)));
     let ids: Arc<dyn IdGen> = Arc::clone(world) as Arc<dyn IdGen>;
     let engine = Engine::new(Arc::clone(&tapped), Arc::clone(process) as Arc<dyn Clock>, Arc::clone(&ids));
     let machine = Arc::new(SimulatedMachine::new(Arc::clone(process)));

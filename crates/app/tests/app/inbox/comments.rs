@@ -69,7 +69,7 @@ async fn comments_that_arrive_together_become_one_message() {
 
 #[tokio::test]
 async fn comments_do_not_wait_longer_than_two_minutes() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     for id in 0..8 {
         desk.deliver(created(&comment(&id.to_string(), &desk.maria(), "@journeyman and this"))).await;
         desk.carry_out().await;
@@ -149,7 +149,7 @@ async fn no_commit_keeps_the_status_of_work_in_progress() {
 
 #[tokio::test]
 async fn a_comment_without_a_mention_is_not_for_the_job() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     desk.deliver(created(&comment("1", &desk.maria(), "Looks good to me."))).await;
     desk.settle().await;
     assert_eq!((desk.outcomes().await, desk.prompts().await.len()), (vec!["not_addressed".to_owned()], 0));

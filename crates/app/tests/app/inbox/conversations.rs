@@ -249,7 +249,7 @@ async fn an_issue_brings_its_comments_labels_and_linked_issues() {
 
 #[tokio::test]
 async fn a_comment_that_makes_a_job_of_an_issue_has_the_other_comments() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     let maria = desk.maria();
     desk.host.put_issue(issue(5, &maria, "It crashes."));
     let request =
@@ -407,7 +407,7 @@ async fn a_review_with_forty_comments_threads_suggestions_and_images_is_one_mess
 
 #[tokio::test]
 async fn an_issue_that_others_opened_has_a_description_as_data() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     let (maria, mallory) = (desk.maria(), desk.host.user("mallory", Permission::None));
     let found = issue(6, &mallory, &format!("Look: ![a.png]({IMAGE})"));
     desk.deliver_by(&maria, labeled(&found)).await;

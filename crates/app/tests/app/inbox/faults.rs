@@ -59,7 +59,7 @@ async fn a_host_that_fails_for_a_while_loses_nothing() {
 
 #[tokio::test]
 async fn an_event_that_always_fails_is_given_up_with_the_reason() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     desk.host.fail(HostCall::Permission, Moment::Before, ForgeError::Unclear("503".to_owned()), u32::MAX);
     desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
     for _ in 0..MAX_ATTEMPTS {

@@ -1,8 +1,10 @@
 //! Fixtures: a project on a code host in memory, with a job that has opened a pull request.
 
+use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -24,7 +26,7 @@ use journeyman_core::position::{DiffSide, LineRange, Position};
 use journeyman_core::project::{DEFAULT_SETTLE_SECONDS, Project};
 use journeyman_core::pull::{HostPull, Pull};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
-use journeyman_testkit::{Call, MemoryHost, OneDiff, Seeds as _, Tap, Tapped};
+use journeyman_testkit::{Call, MemoryHost, OneDiff, Seeds as _, Tap};
 use uuid::Uuid;
 
 use crate::app::given::{Fixture, Stored, fixture, operator, shop};
@@ -62,16 +64,14 @@ impl Desk {
         desks
     }
 
-    /// Returns a desk over the store in memory.
-    pub(crate) async fn in_memory() -> Self {
-        Self::of(Stored::in_memory(), &|_| {}).await
+    /// Returns a desk over one store.
+    pub(crate) async fn new() -> Self {
+        Self::of(Stored::sqlite(), &|_| {}).await
     }
 
-    /// Returns a desk over a store in memory whose calls are points at which [`Desk::crash`] can end a process.
+    /// Returns a desk over a store whose calls are points at which [`Desk::crash`] can end a process.
     pub(crate) async fn crashing() -> Self {
-        let mut stored = Stored::in_memory();
-        stored.store = Arc::new(Tapped::new(Arc::clone(&stored.store), Arc::new(Yields)));
-        Self::of(stored, &|_| {}).await
+        Self::of(Stored::sqlite().tapped(Arc::new(Yields)), &|_| {}).await
     }
 
     async fn of(stored: Stored, change: &impl Fn(&mut Project)) -> Self {
@@ -81,7 +81,7 @@ impl Desk {
         change(&mut project);
         fixture.store.create_project(project, [].into()).await.unwrap();
         let outbox = Outbox {
-            store: Arc::clone(&fixture.store),
+            store: fixture.store.clone(),
             clock: fixture.world.clone(),
             ids: fixture.world.clone(),
             handler: Arc::new(HostEffects::new(fixture.cases.clone(), Arc::new(OneDiff(DIFF.to_owned())))),
@@ -142,19 +142,22 @@ impl Desk {
         drop(claimed);
     }
 
-    /// Lets a process begin to carry out what is due, and die after it was polled so often.
+    /// Lets a process begin to carry out what is due, and die after it was polled so often. It is polled once for each
+    /// point at which it waits, however long the store takes.
     pub(crate) async fn crash(&self, polls: usize) {
         let work = async {
             while self.fixture.cases.carry_out_due_events().await.unwrap() > 0 {}
             while self.outbox.carry_out_due().await.unwrap() > 0 {}
         };
-        let mut work = pin!(work);
-        for _ in 0..polls {
-            if futures::poll!(work.as_mut()).is_ready() {
-                return;
+        let (mut work, mut left) = (pin!(work), polls);
+        let died = poll_fn(|context| {
+            if left == 0 || work.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
             }
-            tokio::task::yield_now().await;
-        }
+            left -= 1;
+            Poll::Pending
+        });
+        died.await;
     }
 
     /// Lets a worker carry out the next message, if there is one.

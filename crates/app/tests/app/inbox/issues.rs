@@ -398,7 +398,7 @@ async fn a_comment_that_arrives_with_the_label_is_not_lost() {
 
 #[tokio::test]
 async fn help_is_given_on_an_issue() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     let help = HostComment { kind: CommentKind::Issue, ..comment("1", &desk.maria(), "@journeyman help") };
     desk.deliver(HookContent::Comment { number: 5, action: CommentAction::Created, comment: help }).await;
     desk.carry_out().await;

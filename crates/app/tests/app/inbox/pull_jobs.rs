@@ -123,7 +123,7 @@ async fn a_mention_on_a_line_of_a_review_starts_work_with_the_whole_review() {
 
 #[tokio::test]
 async fn an_approval_that_mentions_no_one_starts_nothing() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     desk.host.put_pull(of_person());
     let (praise, _) = review("90", &desk.maria(), "LGTM!", &[]);
     let review = HostReview { approves: true, ..praise };
@@ -199,7 +199,7 @@ async fn a_job_with_the_same_branch_is_named() {
 async fn a_mention_makes_one_job_whatever_fails() {
     for call in [HostCall::Pulls, HostCall::Repository, HostCall::Me, HostCall::Permission] {
         for moment in [Moment::Before, Moment::After] {
-            let desk = Desk::in_memory().await;
+            let desk = Desk::new().await;
             desk.host.put_pull(of_person());
             desk.host.fail(call, moment, ForgeError::Unclear("no answer".to_owned()), 2);
             let mention = on_other(comment("1", &desk.maria(), "@journeyman add a test"));

@@ -86,7 +86,7 @@ async fn each_thread_of_a_review_gets_one_reply_and_the_conversation_one_summary
 
 #[tokio::test]
 async fn threads_stay_open_without_the_setting() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     deliver(&desk).await;
     desk.finish().await;
     desk.carry_out().await;
@@ -119,7 +119,7 @@ async fn what_no_thread_accepts_is_in_the_summary() {
 
 #[tokio::test]
 async fn a_refused_reply_is_not_tried_again() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     deliver(&desk).await;
     let token = desk.take().await;
     desk.publish_with(token, ANSWER, &["src/file1.rs"]).await;
@@ -227,7 +227,7 @@ async fn the_summary_of_a_withdrawn_message_does_not_wait() {
 
 #[tokio::test]
 async fn the_summary_waits_for_the_process_that_writes_it() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
     desk.settle().await;
     let message = desk.message().await.id;

@@ -51,7 +51,7 @@ async fn a_review_becomes_one_message_with_the_place_and_the_diff_of_each_commen
 
 #[tokio::test]
 async fn a_review_is_answered_once_with_a_reaction_to_each_comment() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     let lines: Vec<String> = (1..=12).map(|line| format!("Comment number {line}.")).collect();
     deliver(&desk, "90", "Please change this.", &lines).await;
     desk.finish().await;
@@ -65,7 +65,7 @@ async fn a_review_is_answered_once_with_a_reaction_to_each_comment() {
 
 #[tokio::test]
 async fn a_review_takes_the_comments_that_wait_with_it() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
     desk.carry_out().await;
     deliver(&desk, "90", "Please change this.", &[]).await;
@@ -76,7 +76,7 @@ async fn a_review_takes_the_comments_that_wait_with_it() {
 
 #[tokio::test]
 async fn an_empty_review_leads_to_nothing() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     deliver(&desk, "90", "", &[]).await;
     assert_eq!((desk.outcomes().await, desk.prompts().await.len()), (vec!["empty".to_owned()], 0));
 }
@@ -108,7 +108,7 @@ async fn a_review_that_was_dismissed_before_its_delivery_is_withdrawn() {
 
 #[tokio::test]
 async fn no_comment_of_a_very_long_review_is_cut_off() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     let maria = desk.maria();
     let texts: Vec<String> = (1..=60).map(|line| format!("Comment number {line}. {}", "x".repeat(4_000))).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -152,7 +152,7 @@ async fn a_mention_on_a_line_counts_where_only_mentions_do() {
 
 #[tokio::test]
 async fn an_approval_without_a_task_leads_to_nothing() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     let (praise, _) = review("90", &desk.maria(), "LGTM!", &[]);
     let praise = HostReview { approves: true, ..praise };
     desk.host.put_review(PULL, praise.clone(), Vec::new());

@@ -124,7 +124,7 @@ async fn a_reply_in_a_review_brings_its_thread() {
 
 #[tokio::test]
 async fn only_comments_that_can_have_earlier_ones_are_asked_for() {
-    let desk = Desk::in_memory().await;
+    let desk = Desk::new().await;
     let maria = desk.maria();
     let first = HostComment { thread: Some(Thread::begun_by("31")), ..reply("31", &maria, "@journeyman rename it") };
     desk.deliver(created(&first)).await;
