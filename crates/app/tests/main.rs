@@ -1,4 +1,4 @@
-//! Tests of the use cases, on each store.
+//! Tests of the use cases, on each database.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Tests of the HTTP interface with a store in memory, without sockets and agents.
+//! Tests of the HTTP interface with a temporary database, without sockets and agents.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

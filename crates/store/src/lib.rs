@@ -1,9 +1,9 @@
 //! The stores. This is the only crate that contains SQL.
 //!
 //! [`SqliteStore`] keeps its data in a file, and [`PostgresStore`] in a database that many machines share.
-//! [`MemoryStore`] is the reference that tests compare both with. All stores write the changes of
-//! [`journeyman_core::job::change`] and accept requests through one module, so that a command has the same effect in
-//! each of them.
+//! [`MemoryStore`] has only the ports of the work on jobs ([`journeyman_core::ports::WorkStore`]), for the simulation of
+//! the worker and as a reference for tests. All stores write the changes of [`journeyman_core::job::change`] and accept
+//! requests through one module, so that a command has the same effect in each of them.
 
 mod accept;
 mod admin;

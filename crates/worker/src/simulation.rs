@@ -1,6 +1,6 @@
 //! Simulates machines, clients and people, and checks the guarantees of the service.
 //!
-//! Workers and the engine are real. They run on the in-memory store, in a simulated world whose clock advances only
+//! Workers and the engine are real. They run on the store in memory, in a simulated world whose clock advances only
 //! while all tasks wait, and in which one seed determines all random decisions. Between any two steps, machines crash,
 //! freeze, lose the connection to the store, or get a wrong clock; meanwhile, clients and people act at random. Once
 //! all jobs are finished, every guarantee must hold.

@@ -123,7 +123,7 @@ async fn the_alerts_and_the_dashboard_use_metrics_that_exist() {
     let mut seen = 0;
     for name in files.iter().flat_map(|file| file.split(|c: char| !(c.is_ascii_lowercase() || c == '_'))) {
         let Some(rest) = name.strip_prefix("journeyman_") else { continue };
-        // The store in memory has no connections, and no job waits.
+        // SQLite has no limit on its connections, and no job waits.
         if rest.starts_with("database_connections_") || rest == "jobs_waiting" {
             continue;
         }

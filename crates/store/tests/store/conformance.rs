@@ -1,4 +1,5 @@
-//! Tests of the properties that all stores have. Each test runs on all of them.
+//! Tests of the properties that all stores have. Each test runs on both databases, and those of the work on jobs also run
+//! on the store in memory.
 
 use std::sync::Arc;
 use std::time::Duration;

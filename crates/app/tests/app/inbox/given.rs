@@ -314,7 +314,7 @@ impl Desk {
     }
 }
 
-/// Lets the caller of a store be dropped before and after each call.
+/// Lets the caller of a store be dropped before, during and after each call.
 struct Yields;
 
 #[async_trait]
