@@ -52,7 +52,9 @@ use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::second_factor::RequiredOf;
 use journeyman_core::user::{PasswordHash, Role, Session, TokenHash, User};
 use journeyman_store::{MasterKey, Sealer, SqliteStore};
-use journeyman_testkit::{FakeComparisons, FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds as _, World};
+use journeyman_testkit::{
+    FakeComparisons, FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds as _, StillTime, Tapped, World,
+};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
@@ -128,9 +130,12 @@ impl Diffs for FakeDiffs {
     }
 }
 
+/// A temporary database; paused time stands still while it writes.
+type TestStore = Tapped<SqliteStore, StillTime>;
+
 struct Fixture {
     router: Router,
-    store: Arc<SqliteStore>,
+    store: Arc<TestStore>,
     engine: Engine,
     cases: UseCases,
     world: Arc<World>,
@@ -207,7 +212,7 @@ fn empty_fixture(pulls: Arc<dyn PullPages>) -> Fixture {
 /// Creates a fixture without users and projects, with these code hosts.
 fn fixture_with(
     pulls: Arc<dyn PullPages>,
-    code_hosts: impl FnOnce(Arc<SqliteStore>, Arc<World>) -> Arc<dyn HostAdmin>,
+    code_hosts: impl FnOnce(Arc<TestStore>, Arc<World>) -> Arc<dyn HostAdmin>,
 ) -> Fixture {
     fixture_of(pulls, code_hosts, |_, _| {})
 }
@@ -215,10 +220,11 @@ fn fixture_with(
 /// Creates a fixture without users and projects, with these code hosts, and with changed services and settings.
 fn fixture_of(
     pulls: Arc<dyn PullPages>,
-    code_hosts: impl FnOnce(Arc<SqliteStore>, Arc<World>) -> Arc<dyn HostAdmin>,
+    code_hosts: impl FnOnce(Arc<TestStore>, Arc<World>) -> Arc<dyn HostAdmin>,
     change: impl FnOnce(&mut Services, &mut Settings),
 ) -> Fixture {
     let (world, store) = (World::at(START), Arc::new(SqliteStore::temporary(World::new()).unwrap()));
+    let store = Arc::new(StillTime::over(store));
     let (endpoints, comparisons) = (Arc::new(FakeEndpoints::default()), FakeComparisons::default());
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let agent: AgentSpec = serde_json::from_str(r#"{"command": ["journeyman"]}"#).unwrap();

@@ -6,6 +6,7 @@ use axum::http::{Method, StatusCode};
 use journeyman_core::code_host::PullState;
 use journeyman_core::ports::{KeyStore, UserStore};
 use journeyman_core::time::Clock;
+use journeyman_core::time::Timestamp;
 use journeyman_core::user::passkey::{CHALLENGE_LIFETIME, MAX_PASSKEYS, Passkey};
 use journeyman_core::user::second_factor::RequiredOf;
 use journeyman_core::user::{PROOF_LIFETIME, Role, TokenHash, User};
@@ -179,7 +180,9 @@ async fn a_passkey_is_a_second_factor_after_the_password() {
     assert_eq!((signed_in.status, signed_in.header("location")), (StatusCode::SEE_OTHER, "/keys"));
     let session = fixture.store.session(TokenHash::of(signed_in.token())).await.unwrap().unwrap().0;
     assert!(session.is_fresh(fixture.world.now()));
-    assert_eq!(passkeys(&fixture).await[0].used_at, Some(fixture.world.now()));
+    // The database stores the time in milliseconds.
+    let used_at = fixture.world.now().as_micros() / 1000 * 1000;
+    assert_eq!(passkeys(&fixture).await[0].used_at, Some(Timestamp::from_micros(used_at)));
     assert_eq!(actions(&fixture, 1).await, ["session.started"]);
     let again = with_cookie(&fixture, &cookie, Method::POST, "/login/code", &form).await;
     assert_refused(&again, "This answer was used before");
