@@ -594,8 +594,9 @@ impl Api for Github {
             }
             Err(error) => return Err(error),
         };
-        let statuses: CombinedStatus = self.get(repository, &format!("/commits/{sha}/status?per_page=100")).await?;
-        let others = statuses.statuses.into_iter().filter(|status| status.context != STATUS);
+        let path = format!("/commits/{sha}/status?per_page=100");
+        let statuses = self.pages(repository, &path, |page: CombinedStatus| page.statuses).await?;
+        let others = statuses.into_iter().filter(|status| status.context != STATUS);
         checks.extend(others.map(wire::Status::into_check));
         checks.extend(merge::notes(self, repository, sha).await);
         Ok(checks)
