@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use journeyman_core::admin::AdminRefusal;
-use journeyman_core::admin::user::gives_administration;
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision::Change;
+use journeyman_core::decision::user::gives_administration;
 use journeyman_core::ids::{KeyId, ProjectId, UserId};
 use journeyman_core::key::{ApiKey, Refused, Scope};
 use journeyman_core::message::Origin;
-use journeyman_core::ports::DecideAdmin;
+use journeyman_core::refusal::{self, ResourceKind};
 use journeyman_core::time::Timestamp;
 use journeyman_core::trace::TraceParent;
 use journeyman_core::user::{Role, User};
@@ -184,14 +184,26 @@ impl Caller {
         }
     }
 
-    /// Returns a decision that refuses to make administrators if the caller is a key that expires.
-    pub(crate) fn within_expiry(&self, mut decide: DecideAdmin) -> DecideAdmin {
-        match &self.actor {
-            Actor::Key(key) if key.expires_at.is_some() => Box::new(move |state| {
-                let change = decide(state)?;
-                if gives_administration(state, &change) { Err(AdminRefusal::KeyExpires) } else { Ok(change) }
-            }),
-            _ => decide,
+    /// Returns a decision that refuses to make administrators if the caller is a key that expires. `user_of` returns the
+    /// user in the locked rows.
+    pub(crate) fn within_expiry<L>(
+        &self,
+        user_of: fn(&L) -> Option<&User>,
+        mut decide: impl FnMut(&L) -> Result<Change, refusal::Refusal> + Send + 'static,
+    ) -> impl FnMut(&L) -> Result<Change, refusal::Refusal> + Send + 'static
+    where
+        L: 'static,
+    {
+        let expires = matches!(&self.actor, Actor::Key(key) if key.expires_at.is_some());
+        move |locked| {
+            let change = decide(locked)?;
+            if expires && gives_administration(user_of(locked), &change) {
+                let detail = "this API key expires (expiresAt), and what it creates ends with it; an administrator is \
+                              made, enabled or given a link with a key that does not expire, on the pages, or by \
+                              journeyman user";
+                return Err(refusal::Refusal::new(refusal::RefusalKind::Forbidden, ResourceKind::Key, detail));
+            }
+            Ok(change)
         }
     }
 

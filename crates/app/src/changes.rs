@@ -1,6 +1,6 @@
 //! Use cases about the changes of jobs.
 
-use journeyman_core::admin::pull::MOST_DRAFTS;
+use journeyman_core::decision::pull::MOST_DRAFTS;
 use journeyman_core::hook::{CommentKind, HostUser};
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::inbox::batch::{Part, prompt_about};

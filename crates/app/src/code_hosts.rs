@@ -3,15 +3,16 @@
 mod findings;
 mod unclaimed;
 
-use journeyman_core::admin;
-use journeyman_core::admin::{AdminRefusal, AdminRow, Once, Precondition, Subject};
 use journeyman_core::code_host::draft::Draft;
 use journeyman_core::code_host::manifest::CreatedApp;
 use journeyman_core::code_host::{
-    CodeHost, CodeHostId, DefinedIn, HostKind, HostName, HostSecret, HostSecretChanges, InvalidCodeHost,
+    CodeHost, CodeHostId, DefinedIn, HostKind, HostSecret, HostSecretChanges, InvalidCodeHost,
 };
+use journeyman_core::decision::Once;
 use journeyman_core::finding::Finding;
-use journeyman_core::ports::{Administered, DescribedHost, ForgeError};
+use journeyman_core::ports::{DescribedHost, ForgeError};
+use journeyman_core::resource::{Key, Put, Resource as _, exists, not_found};
+use journeyman_core::version::Precondition;
 
 use crate::{Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -36,7 +37,7 @@ impl UseCases {
     /// The caller is not an administrator, the code host does not exist, or the store failed.
     pub async fn code_host(&self, caller: &Caller, id: &CodeHostId) -> Result<DescribedHost, Error> {
         let found = self.code_hosts(caller).await?.into_iter().find(|described| described.host.id == *id);
-        found.ok_or(Error::Admin(AdminRefusal::NoCodeHost))
+        found.ok_or_else(|| Error::Admin(not_found::<CodeHost>()))
     }
 
     /// Returns the URL for the webhooks of a code host.
@@ -69,20 +70,11 @@ impl UseCases {
         let audit = self.audit(caller, "code_host.created", self.subject_of(&host).await);
         let mut described = described(host.clone(), &secrets);
         let once = claim.map(|claim| Once { claim, answer: answer(&described) });
-        let subject = Subject::CodeHost(id.clone(), host.name());
-        let decide =
-            Box::new(move |state: &_| admin::code_host::create(state, host.clone(), secrets.clone(), audit.clone()));
-        match self.administer(subject, once, decide).await? {
-            Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
-            Administered::Done(change) => {
-                let stored = change.rows.iter().find_map(|row| match row {
-                    AdminRow::CodeHost(host, _) => Some(host.version),
-                    _ => None,
-                });
-                described.host.version = stored.unwrap_or(described.host.version);
-                Ok(Answered::New(described))
-            }
-        }
+        let created = self.create_resource(Put { resource: host, secrets }, once, audit).await?;
+        Ok(created.map(|version| {
+            described.host.version = version;
+            described
+        }))
     }
 
     /// Replaces the fields of a code host. Secrets that the draft does not name keep their values, unless the address
@@ -101,17 +93,17 @@ impl UseCases {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
         let current = self.stored(caller, id).await?;
-        precondition.check(current.host.version).map_err(Error::Admin)?;
+        precondition.check(CodeHost::KIND, current.host.version).map_err(Error::Admin)?;
         let now = self.parts().engine.now();
         let (proposed, _) = draft.host(id, Some(&current.host), now).map_err(invalid)?;
         self.needs_free(&proposed).await?;
         let audit = self.audit(caller, "code_host.changed", self.subject_of(&proposed).await);
-        let (subject, id_of_draft) = (Subject::CodeHost(id.clone(), proposed.name()), id.clone());
-        let decide = Box::new(move |state: &_| {
-            let edit = |current: &CodeHost| draft.host(&id_of_draft, Some(current), now);
-            admin::code_host::change(state, edit, &precondition, audit.clone())
-        });
-        self.administer(subject, None, decide).await?;
+        let id_of_draft = id.clone();
+        let edit = move |current: &CodeHost| {
+            let host = draft.host(&id_of_draft, Some(current), now).map_err(|error| error.to_string())?;
+            Ok(Put { resource: host.0, secrets: host.1 })
+        };
+        self.change_resource(proposed.key(), precondition, edit, audit).await?;
         self.code_host(caller, id).await
     }
 
@@ -128,16 +120,14 @@ impl UseCases {
     ) -> Result<(), Error> {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
-        let name = match self.stored(caller, id).await {
-            Ok(current) => current.host.name(),
+        match self.stored(caller, id).await {
+            Ok(_) => {}
             // The store knows whether it was removed before.
-            Err(Error::Admin(AdminRefusal::NoCodeHost)) => HostName(String::new()),
+            Err(Error::Admin(refusal)) if refusal == not_found::<CodeHost>() => {}
             Err(error) => return Err(error),
-        };
+        }
         let audit = self.audit(caller, "code_host.removed", id);
-        let decide = Box::new(move |state: &_| admin::code_host::remove(state, &precondition, audit.clone()));
-        self.administer(Subject::CodeHost(id.clone(), name), None, decide).await?;
-        Ok(())
+        self.remove_resource(Key::<CodeHost>::new(id.clone(), None), precondition, audit).await
     }
 
     /// Tests whether a code host answers and accepts the credential, and whether webhooks arrive. Stores nothing.
@@ -154,7 +144,7 @@ impl UseCases {
             self.parts().store.note(self.audit(caller, "code_host.tested", subject)).await?;
         }
         let found = self.parts().code_hosts.check_host(id).await?;
-        let mut findings = found.ok_or(Error::Admin(AdminRefusal::NoCodeHost))?;
+        let mut findings = found.ok_or_else(|| Error::Admin(not_found::<CodeHost>()))?;
         if described.host.access.is_some() {
             self.record_findings(id, described.host.version, findings.clone());
         }
@@ -194,7 +184,7 @@ impl UseCases {
         self.needs_free(&host).await?;
         let stored = self.parts().store.code_hosts().await?;
         if stored.iter().any(|other| other.id == host.id || other.name() == host.name()) {
-            return Err(Error::Admin(AdminRefusal::CodeHostExists));
+            return Err(Error::Admin(exists::<CodeHost>()));
         }
         let app = self.parts().code_hosts.created_app(&host, code).await.map_err(not_created)?;
         match self.create_code_host(caller, id, &with_app(draft, app), None, |_| String::new()).await? {
@@ -218,7 +208,7 @@ impl UseCases {
         let all = self.parts().code_hosts.code_hosts().await?;
         let mut configured = all.iter().map(|one| &one.host).filter(|one| one.defined_in == DefinedIn::Configuration);
         match configured.any(|one| one.id == host.id || one.name() == host.name()) {
-            true => Err(Error::Admin(AdminRefusal::CodeHostExists)),
+            true => Err(Error::Admin(exists::<CodeHost>())),
             false => Ok(()),
         }
     }

@@ -1,8 +1,8 @@
 //! The errors of use cases.
 
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::feed::FeedCursor;
 use journeyman_core::ports::{AdminError, PullPagesError, StoreError, UpdateError};
+use journeyman_core::refusal::{self, ResourceKind};
 use journeyman_core::run::ReasonCode;
 
 /// An error of a use case. Nothing was changed, unless the store's error says otherwise.
@@ -11,9 +11,9 @@ pub enum Error {
     /// The request is not valid or not permitted.
     #[error(transparent)]
     Refused(Refusal),
-    /// A change of a project, key or user was refused in its transaction.
+    /// A decision of a person with rights was refused in its transaction.
     #[error(transparent)]
-    Admin(AdminRefusal),
+    Admin(refusal::Refusal),
     /// A change of a job was refused in its transaction.
     #[error(transparent)]
     Update(UpdateError),
@@ -137,24 +137,19 @@ impl Error {
 impl From<AdminError> for Error {
     fn from(error: AdminError) -> Self {
         match error {
-            AdminError::Refused(AdminRefusal::NoProject) => Self::project_not_found(),
-            AdminError::Refused(AdminRefusal::NoKey) => Self::refused(RefusalKind::KeyNotFound, "there is no such key"),
-            AdminError::Refused(AdminRefusal::NoPull) => Self::Pull(PullPagesError::NotFound),
-            AdminError::Refused(refusal @ AdminRefusal::PullExists(_)) => {
-                Self::refused(RefusalKind::PullRequestExists, refusal.to_string())
-            }
-            AdminError::Refused(AdminRefusal::PullNotOpen) => Self::Pull(PullPagesError::NotOpen),
-            AdminError::Refused(
-                AdminRefusal::InvalidProject(text)
-                | AdminRefusal::InvalidCodeHost(text)
-                | AdminRefusal::InvalidTrust(text)
-                | AdminRefusal::InvalidTemplate(text)
-                | AdminRefusal::InvalidSlack(text),
-            ) => Self::invalid(text),
-            AdminError::Refused(refusal @ (AdminRefusal::EmptyReview | AdminRefusal::TooManyDrafts)) => {
-                Self::invalid(refusal.to_string())
-            }
-            AdminError::Refused(refusal) => Self::Admin(refusal),
+            AdminError::Refused(refusal) => match (refusal.kind, refusal.resource) {
+                (refusal::RefusalKind::NotFound, ResourceKind::Project) => Self::project_not_found(),
+                (refusal::RefusalKind::NotFound, ResourceKind::Key) => {
+                    Self::refused(RefusalKind::KeyNotFound, refusal.detail)
+                }
+                (refusal::RefusalKind::NotFound, ResourceKind::PullRequest) => Self::Pull(PullPagesError::NotFound),
+                (refusal::RefusalKind::Ended, ResourceKind::PullRequest) => Self::Pull(PullPagesError::NotOpen),
+                (refusal::RefusalKind::Exists, ResourceKind::PullRequest) => {
+                    Self::refused(RefusalKind::PullRequestExists, refusal.detail)
+                }
+                (refusal::RefusalKind::Invalid, _) => Self::invalid(refusal.detail),
+                _ => Self::Admin(refusal),
+            },
             AdminError::Store(error) => Self::Store(error),
         }
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use journeyman_core::admin::{Subject, job as delete};
 use journeyman_core::branch::check_ref_name;
+use journeyman_core::decision::job::{JobToDelete, delete};
 use journeyman_core::engine::{Admission, Control, NewJob, Prompt};
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::label::{InvalidLabel, Labels, Metadata};
@@ -166,8 +166,8 @@ impl UseCases {
         caller.needs_project(project)?;
         self.confirm(caller).await?;
         let audit = self.audit(caller, "job.deleted", job);
-        let (subject, project) = (Subject::Job(job, project.clone()), project.clone());
-        let decide = Box::new(move |state: &_| delete::delete(state, &project, &is_expected, audit.clone()));
+        let (subject, project) = (JobToDelete(job, project.clone()), project.clone());
+        let decide = move |state: &_| delete(state, &project, &is_expected, audit.clone());
         self.administer(subject, None, decide).await?;
         Ok(())
     }

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::admin;
-use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
+use journeyman_core::decision::key::KeyToChange;
+use journeyman_core::decision::{self, Once};
 use journeyman_core::ids::KeyId;
 use journeyman_core::key::{ApiKey, KeyHash, KeyOrigin, MAX_OVERLAP, NewKey, NewSecret, Scope};
 use journeyman_core::ports::{AdminError, Administered, StoreError};
+use journeyman_core::refusal::ResourceKind;
 use journeyman_core::user::Role;
+use journeyman_core::version::Precondition;
 
 use crate::{Actor, Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -107,8 +109,8 @@ impl UseCases {
         let audit = self.audit(caller, "key.created", created.key.id);
         let once = claim.map(|claim| Once { claim, answer: answer(&created) });
         let key = created.key.clone();
-        let decide = Box::new(move |_: &_| Ok(admin::key::create(key.clone(), audit.clone())));
-        match self.administer(Subject::Key(created.key.id), once, decide).await? {
+        let decide = move |_: &_| Ok(decision::key::create(key.clone(), audit.clone()));
+        match self.administer(KeyToChange(created.key.id), once, decide).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(_) => Ok(Answered::New(created)),
         }
@@ -142,7 +144,7 @@ impl UseCases {
         }
         loop {
             let key = self.key(caller, id).await?;
-            precondition.check(key.version).map_err(AdminError::Refused)?;
+            precondition.check(ResourceKind::Key, key.version).map_err(AdminError::Refused)?;
             if let Actor::Key(own) = &caller.actor
                 && let Some(text) = key.beyond(own).filter(|_| own.id != id)
             {
@@ -154,12 +156,12 @@ impl UseCases {
             let once = claim.clone().map(|claim| Once { claim, answer: answer(&created) });
             // The answer shows the key as it was read, so the change must be one of this version.
             let read = Precondition::Version(vec![key.version]);
-            let decide = Box::new(move |state: &_| admin::key::rotate(state, &secret, overlap, &read, audit.clone()));
-            match self.administer(Subject::Key(id), once, decide).await {
+            let decide = move |state: &_| decision::key::rotate(state, &secret, overlap, &read, audit.clone());
+            match self.administer(KeyToChange(id), once, decide).await {
                 Ok(Administered::Replayed(answer)) => return Ok(Answered::Replayed(answer)),
                 Ok(Administered::Done(_)) => return Ok(Answered::New(created)),
                 // Another request has changed the key meanwhile.
-                Err(AdminError::Refused(AdminRefusal::VersionMismatch { .. })) => {}
+                Err(AdminError::Refused(refusal)) if refusal.is_version_mismatch() => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -177,8 +179,8 @@ impl UseCases {
             self.key(caller, id).await?;
         }
         let audit = self.audit(caller, "key.revoked", id);
-        let decide = Box::new(move |state: &_| admin::key::revoke(state, &precondition, audit.clone()));
-        self.administer(Subject::Key(id), None, decide).await?;
+        let decide = move |state: &_| decision::key::revoke(state, &precondition, audit.clone());
+        self.administer(KeyToChange(id), None, decide).await?;
         self.revoke_descendants(caller, id).await
     }
 
@@ -190,8 +192,8 @@ impl UseCases {
             for child in all.iter().filter(|key| key.parent() == Some(parent)) {
                 ended.push(child.id);
                 let audit = self.audit(caller, "key.revoked", child.id);
-                let revoke = move |state: &_| admin::key::revoke(state, &Precondition::None, audit.clone());
-                self.administer(Subject::Key(child.id), None, Box::new(revoke)).await?;
+                let revoke = move |state: &_| decision::key::revoke(state, &Precondition::None, audit.clone());
+                self.administer(KeyToChange(child.id), None, revoke).await?;
             }
         }
         Ok(())

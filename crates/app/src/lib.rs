@@ -30,6 +30,7 @@ mod polls;
 mod projects;
 mod pull_updates;
 mod pulls;
+mod resources;
 mod second_factor;
 mod slack;
 mod summary;
@@ -42,16 +43,17 @@ mod webhooks;
 
 use std::sync::Arc;
 
-use journeyman_core::admin::{Once, Subject};
 use journeyman_core::agent::Agents;
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision::{Change, Decision, Once, Subject};
 use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{
-    AdminError, Administered, BaseComparisons, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Slack, Store,
-    TokenVerifier, WebhookSender,
+    AdminError, Administered, BaseComparisons, Forges, Hooks, HostAdmin, PullPages, Slack, Store, TokenVerifier,
+    WebhookSender,
 };
+use journeyman_core::refusal;
 use journeyman_core::time::IdGen;
 use tokio::sync::Notify;
 
@@ -150,6 +152,16 @@ pub enum Answered<T> {
     Replayed(String),
 }
 
+impl<T> Answered<T> {
+    /// Converts the result of a new request.
+    pub(crate) fn map<U>(self, convert: impl FnOnce(T) -> U) -> Answered<U> {
+        match self {
+            Self::New(done) => Answered::New(convert(done)),
+            Self::Replayed(answer) => Answered::Replayed(answer),
+        }
+    }
+}
+
 impl UseCases {
     /// Returns the use cases over these ports.
     #[must_use]
@@ -179,18 +191,19 @@ impl UseCases {
         Ok(self.parts().store.answered(claim.clone(), self.parts().engine.now()).await?)
     }
 
-    /// Carries out a change of projects, keys, users or pull requests, and clears this process's cache of keys and
+    /// Carries out a decision of a person with rights in one transaction, and clears this process's cache of keys and
     /// projects.
     #[tracing::instrument(name = "command", level = "debug", skip_all, fields(otel.name = "administer"))]
-    async fn administer(
+    async fn administer<S: Subject>(
         &self,
-        subject: Subject,
+        subject: S,
         once: Option<Once>,
-        decide: DecideAdmin,
+        decide: impl FnMut(&S::Locked) -> Result<Change, refusal::Refusal> + Send + 'static,
     ) -> Result<Administered, AdminError> {
         // The guard clears the cache even if this future is dropped because the client has disconnected.
         let _guard = ClearOnDrop(&self.0.known);
-        self.parts().store.administer(subject, once, self.parts().engine.now(), decide).await
+        let decision = S::any(Decision::new(subject, decide));
+        self.parts().store.administer(decision, once, self.parts().engine.now()).await
     }
 
     /// Checks that the caller still has the rights that it was authenticated with. Reading the body of a request can

@@ -1,12 +1,11 @@
 //! Use cases about passkeys: sign-in and proof with one, and their list, which only the user changes. Administrators
 //! remove all with [`UseCases::change_user`].
 
-use journeyman_core::admin;
-use journeyman_core::admin::Subject;
-use journeyman_core::admin::passkey::Presented;
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision;
+use journeyman_core::decision::passkey::Presented;
+use journeyman_core::decision::user::UserToChange;
 use journeyman_core::ids::UserId;
-use journeyman_core::ports::DecideAdmin;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::passkey::{Challenge, Passkey, PasskeyRefusal};
 use journeyman_core::user::{PasswordHash, Session, TokenHash};
@@ -31,7 +30,7 @@ impl UseCases {
     ) -> Result<Outcome, Error> {
         let user = session.user;
         self.attempt(user, audit, move |state, about| {
-            admin::passkey::start_session(state, session.clone(), password.as_ref(), &presented, about)
+            decision::passkey::start_session(state, session.clone(), password.as_ref(), &presented, about)
         })
         .await
     }
@@ -50,8 +49,9 @@ impl UseCases {
     ) -> Result<Result<Timestamp, PasskeyRefusal>, Error> {
         let audit = self.audit(caller, "", id);
         let at = audit.at;
-        let outcome = self
-            .attempt(id, audit, move |state, about| admin::passkey::prove_session(state, session, &presented, about));
+        let outcome = self.attempt(id, audit, move |state, about| {
+            decision::passkey::prove_session(state, session, &presented, about)
+        });
         Ok(outcome.await?.map(|()| at))
     }
 
@@ -69,9 +69,8 @@ impl UseCases {
         keep: TokenHash,
     ) -> Result<(), Error> {
         let audit = self.audit(caller, "user.passkey.added", id);
-        let decide: DecideAdmin =
-            Box::new(move |state| admin::passkey::add(state, passkey.clone(), challenge, keep, audit.clone()));
-        self.change(Subject::User(id), decide).await.map(drop)
+        let decide = move |state: &_| decision::passkey::add(state, passkey.clone(), challenge, keep, audit.clone());
+        self.change(UserToChange(id), decide).await.map(drop)
     }
 
     /// Gives a passkey of the caller's user, by its [`Passkey::id`], another name.
@@ -86,9 +85,8 @@ impl UseCases {
         name: String,
     ) -> Result<(), Error> {
         let audit = self.audit(caller, "user.passkey.renamed", id);
-        let decide: DecideAdmin =
-            Box::new(move |state| admin::passkey::rename(state, &passkey, name.clone(), audit.clone()));
-        self.change(Subject::User(id), decide).await.map(drop)
+        let decide = move |state: &_| decision::passkey::rename(state, &passkey, name.clone(), audit.clone());
+        self.change(UserToChange(id), decide).await.map(drop)
     }
 
     /// Removes a passkey of the caller's user, by its [`Passkey::id`].
@@ -97,7 +95,7 @@ impl UseCases {
     /// The user may not sign in, or has no such passkey; or the store failed.
     pub async fn remove_passkey(&self, caller: &Caller, id: UserId, passkey: String) -> Result<(), Error> {
         let audit = self.audit(caller, "user.passkey.removed", id);
-        let decide: DecideAdmin = Box::new(move |state| admin::passkey::remove(state, &passkey, audit.clone()));
-        self.change(Subject::User(id), decide).await.map(drop)
+        let decide = move |state: &_| decision::passkey::remove(state, &passkey, audit.clone());
+        self.change(UserToChange(id), decide).await.map(drop)
     }
 }

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use journeyman_core::admin;
-use journeyman_core::admin::project::{Proposal, check_change};
-use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
+use journeyman_core::decision::project::{ProjectToChange, ProjectToDelete, Proposal, check_change};
+use journeyman_core::decision::{self, Once};
 use journeyman_core::finding::{Finding, first_failure};
 use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{Administered, ForgeError, ReachedServers};
 use journeyman_core::project::{Host, Project, RestrictedHost, SandboxSettings, SecretChanges, repository_host};
+use journeyman_core::refusal::{self, ResourceKind};
+use journeyman_core::version::Precondition;
 
 use crate::{Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -98,7 +99,7 @@ impl UseCases {
         if self.parts().store.project(new.id.clone()).await?.is_some() {
             // The same request may have created it a moment ago; its answer was stored in the same transaction.
             let answer = self.replay(claim.as_ref()).await?;
-            return answer.map(Answered::Replayed).ok_or(Error::Admin(AdminRefusal::ProjectExists));
+            return answer.map(Answered::Replayed).ok_or_else(|| Error::Admin(decision::project::exists()));
         }
         let host = self.admit(caller, &new.repository).await?;
         self.parts().forges.prepare(&new).await.map_err(not_prepared)?;
@@ -106,11 +107,11 @@ impl UseCases {
         let id = new.id.clone();
         let proposal = (new, secrets);
         let preview =
-            admin::project::create(&Default::default(), proposal.clone(), audit.clone()).map_err(Error::Admin)?;
+            decision::project::create(&Default::default(), proposal.clone(), audit.clone()).map_err(Error::Admin)?;
         let preview = preview.project().cloned();
         let once = claim.zip(preview.as_ref().map(answer)).map(|(claim, answer)| Once { claim, answer });
-        let decide = Box::new(move |state: &_| admin::project::create(state, proposal.clone(), audit.clone()));
-        match self.administer(Subject::Project(id), once, decide).await? {
+        let decide = move |state: &_| decision::project::create(state, proposal.clone(), audit.clone());
+        match self.administer(ProjectToChange(id), once, decide).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(change) => change.project().cloned().map(Answered::New).ok_or_else(no_row),
         }
@@ -136,7 +137,9 @@ impl UseCases {
         let mut attempt = 1;
         loop {
             match self.try_change(caller, id, &precondition, &edit).await {
-                Err(Error::Admin(AdminRefusal::ProjectChanged)) if attempt < ATTEMPTS => attempt += 1,
+                Err(Error::Admin(refusal)) if refusal.kind == refusal::RefusalKind::Changed && attempt < ATTEMPTS => {
+                    attempt += 1;
+                }
                 Ok(project) => {
                     self.poll_soon(id).await?;
                     self.compare_soon(id).await?;
@@ -155,7 +158,7 @@ impl UseCases {
         edit: &Arc<dyn Fn(Project) -> Result<Proposal, String> + Send + Sync>,
     ) -> Result<Project, Error> {
         let current = self.parts().store.project(id.clone()).await?.ok_or_else(Error::project_not_found)?;
-        precondition.check(current.version).map_err(Error::Admin)?;
+        precondition.check(ResourceKind::Project, current.version).map_err(Error::Admin)?;
         let (proposed, secrets) = edit(current.clone()).map_err(Error::invalid)?;
         self.check_edited(&current, &proposed, &secrets)?;
         // The new repository is checked and prepared before the transaction, which must not wait for the network. If
@@ -168,16 +171,16 @@ impl UseCases {
         let audit = self.audit(caller, "project.changed", subject(id, host.as_deref()));
         let (edit, precondition, repository) = (Arc::clone(edit), precondition.clone(), proposed.repository);
         let cases = self.clone();
-        let decide = Box::new(move |state: &_| {
+        let decide = move |state: &_| {
             // The locked project may have another agent or another policy than the one that was checked.
             let checked_edit = |project: Project| {
                 let (proposed, secrets) = edit(project.clone())?;
                 cases.check_edited(&project, &proposed, &secrets).map_err(|error| error.to_string())?;
                 Ok((proposed, secrets))
             };
-            admin::project::change(state, &precondition, checked_edit, &repository, audit.clone())
-        });
-        match self.administer(Subject::Project(id.clone()), None, decide).await? {
+            decision::project::change(state, &precondition, checked_edit, &repository, audit.clone())
+        };
+        match self.administer(ProjectToChange(id.clone()), None, decide).await? {
             Administered::Done(change) => change.project().cloned().ok_or_else(no_row),
             Administered::Replayed(_) => Err(no_row()),
         }
@@ -213,8 +216,8 @@ impl UseCases {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
         let audit = self.audit(caller, "project.deleted", id);
-        let decide = Box::new(move |state: &_| admin::project::delete(state, &precondition, audit.clone()));
-        self.administer(Subject::ProjectWithJobs(id.clone()), None, decide).await?;
+        let decide = move |state: &_| decision::project::delete(state, &precondition, audit.clone());
+        self.administer(ProjectToDelete(id.clone()), None, decide).await?;
         Ok(())
     }
 
@@ -228,7 +231,7 @@ impl UseCases {
         self.confirm(caller).await?;
         self.check_new(&new)?;
         if self.parts().store.project(new.id.clone()).await?.is_some() {
-            return Err(Error::Admin(AdminRefusal::ProjectExists));
+            return Err(Error::Admin(decision::project::exists()));
         }
         self.test(caller, &new, &secrets).await
     }

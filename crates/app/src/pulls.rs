@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use journeyman_core::admin;
-use journeyman_core::admin::pull::PullPage;
-use journeyman_core::admin::{AdminRefusal, Once, Subject};
 use journeyman_core::code_host::{PullRepository, PullState};
+use journeyman_core::decision::pull::{PullLines, PullOfBranch, PullPage, PullToChange};
+use journeyman_core::decision::{self, Once};
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::inbox::route::{Identity, Request, Review};
@@ -19,6 +18,7 @@ use journeyman_core::pull::{
     Comment, LinePlace, LocalPull, MergeMethod, NewComment, NewMerge, NewPull, PullEnding, Resolution, Verdict,
     check_pull,
 };
+use journeyman_core::refusal;
 
 use crate::{Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -119,11 +119,10 @@ impl UseCases {
         };
         let audit = self.audit(caller, "pull.opened", String::new());
         let (wanted, of) = (opened.clone(), project.id.clone());
-        let decide = Box::new(move |state: &_| admin::pull::open(state, wanted.clone(), &of, audit.clone()));
-        let refusal = match self.administer(Subject::NewPull(repository.clone(), new.head.clone()), None, decide).await
-        {
+        let decide = move |state: &_| decision::pull::open(state, wanted.clone(), &of, audit.clone());
+        let refusal = match self.administer(PullOfBranch(repository.clone(), new.head.clone()), None, decide).await {
             Ok(_) => None,
-            Err(AdminError::Refused(refusal @ AdminRefusal::PullExists(_))) => Some(refusal),
+            Err(AdminError::Refused(refusal)) if refusal.kind == refusal::RefusalKind::Exists => Some(refusal),
             Err(error) => return Err(error.into()),
         };
         let known = self.parts().store.pulls_of_branch(repository, new.head).await?;
@@ -157,8 +156,8 @@ impl UseCases {
 
     async fn end_pull(&self, caller: &Caller, project: &Project, number: u64, ending: PullEnding) -> Result<(), Error> {
         let audit = self.audit(caller, &format!("pull.{}", ending.state.name()), audited(project, number));
-        let subject = Subject::Pull(repository(project)?, number);
-        let decide = Box::new(move |state: &_| admin::pull::end(state, ending.clone(), audit.clone()));
+        let subject = PullToChange(repository(project)?, number);
+        let decide = move |state: &_| decision::pull::end(state, ending.clone(), audit.clone());
         self.administer(subject, None, decide).await?;
         self.wake_inbox();
         self.wake_local_comparisons(&repository(project)?).await;
@@ -199,8 +198,8 @@ impl UseCases {
         let audit = self.audit(caller, "pull.commented", audited(&at.project, number));
         let comment = NewComment { line: new.line, is_draft: new.is_draft, ..self.new_comment(caller, new.body) };
         let page = self.page(&at);
-        let decide = Box::new(move |state: &_| admin::pull::comment(state, comment.clone(), &page, audit.clone()));
-        self.administer(Subject::Pull(at.pull.repository, number), once, decide).await?;
+        let decide = move |state: &_| decision::pull::comment(state, comment.clone(), &page, audit.clone());
+        self.administer(PullToChange(at.pull.repository, number), once, decide).await?;
         self.wake_inbox();
         Ok(done)
     }
@@ -218,8 +217,8 @@ impl UseCases {
     ) -> Result<(), Error> {
         let at = self.commented(caller, project, number).await?;
         let author = caller.id();
-        let decide = Box::new(move |state: &_| admin::pull::remove_draft(state, &author, place));
-        self.administer(Subject::Pull(at.pull.repository, number), None, decide).await?;
+        let decide = move |state: &_| decision::pull::remove_draft(state, &author, place);
+        self.administer(PullToChange(at.pull.repository, number), None, decide).await?;
         Ok(())
     }
 
@@ -241,8 +240,8 @@ impl UseCases {
         let resolution = is_resolved.then_some(resolution);
         let action = if is_resolved { "pull.comments_resolved" } else { "pull.comments_reopened" };
         let audit = self.audit(caller, action, audited(&at.project, number));
-        let decide = Box::new(move |state: &_| admin::pull::resolve(state, place, resolution.as_ref(), audit.clone()));
-        self.administer(Subject::PullLines(at.pull.repository, number), None, decide).await?;
+        let decide = move |state: &_| decision::pull::resolve(state, place, resolution.as_ref(), audit.clone());
+        self.administer(PullLines(at.pull.repository, number), None, decide).await?;
         Ok(())
     }
 
@@ -286,8 +285,8 @@ impl UseCases {
         let audit = self.audit(caller, "pull.reviewed", audited(&at.project, number));
         let text = NewComment { verdict, ..self.new_comment(caller, body) };
         let page = self.page(&at);
-        let decide = Box::new(move |state: &_| admin::pull::review(state, text.clone(), &page, audit.clone()));
-        self.administer(Subject::Pull(at.pull.repository, number), once, decide).await?;
+        let decide = move |state: &_| decision::pull::review(state, text.clone(), &page, audit.clone());
+        self.administer(PullToChange(at.pull.repository, number), once, decide).await?;
         self.wake_inbox();
         Ok(done)
     }

@@ -1,12 +1,11 @@
 //! Use cases about second factors: sign-in and proof with a code, set-up, recovery codes, and removal by the user.
 //! Administrators remove one with [`UseCases::change_user`].
 
-use journeyman_core::admin;
-use journeyman_core::admin::Subject;
-use journeyman_core::admin::second_factor::Attempt;
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision;
+use journeyman_core::decision::second_factor::Attempt;
+use journeyman_core::decision::user::UserToChange;
 use journeyman_core::ids::UserId;
-use journeyman_core::ports::DecideAdmin;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::second_factor::{Accepted, CodeRefusal, SecondFactor};
 use journeyman_core::user::{PasswordHash, Session, TokenHash};
@@ -31,7 +30,7 @@ impl UseCases {
     ) -> Result<Outcome, Error> {
         let user = session.user;
         self.attempt(user, audit, move |state, about| {
-            admin::second_factor::start_session(state, session.clone(), &password, &attempt, about)
+            decision::second_factor::start_session(state, session.clone(), &password, &attempt, about)
         })
         .await
     }
@@ -52,7 +51,7 @@ impl UseCases {
         let audit = self.audit(caller, "", id);
         let at = audit.at;
         let outcome = self.attempt(id, audit, move |state, about| {
-            admin::second_factor::prove_session(state, session, &password, &attempt, about)
+            decision::second_factor::prove_session(state, session, &password, &attempt, about)
         });
         Ok(outcome.await?.map(|_| at))
     }
@@ -69,9 +68,8 @@ impl UseCases {
         keep: TokenHash,
     ) -> Result<(), Error> {
         let audit = self.audit(caller, "user.second_factor.added", id);
-        let decide: DecideAdmin =
-            Box::new(move |state| admin::second_factor::add(state, factor.clone(), keep, audit.clone()));
-        self.change(Subject::User(id), decide).await.map(drop)
+        let decide = move |state: &_| decision::second_factor::add(state, factor.clone(), keep, audit.clone());
+        self.change(UserToChange(id), decide).await.map(drop)
     }
 
     /// Replaces the recovery codes of the caller's user.
@@ -85,9 +83,9 @@ impl UseCases {
         recovery: Vec<TokenHash>,
     ) -> Result<(), Error> {
         let audit = self.audit(caller, "user.second_factor.codes", id);
-        let decide: DecideAdmin =
-            Box::new(move |state| admin::second_factor::replace_recovery_codes(state, recovery.clone(), audit.clone()));
-        self.change(Subject::User(id), decide).await.map(drop)
+        let decide =
+            move |state: &_| decision::second_factor::replace_recovery_codes(state, recovery.clone(), audit.clone());
+        self.change(UserToChange(id), decide).await.map(drop)
     }
 
     /// Removes the second factor of the caller's user.
@@ -96,7 +94,7 @@ impl UseCases {
     /// The user may not sign in, or has no second factor; or the store failed.
     pub async fn remove_own_second_factor(&self, caller: &Caller, id: UserId) -> Result<(), Error> {
         let audit = self.audit(caller, "user.second_factor.removed", id);
-        let decide: DecideAdmin = Box::new(move |state| admin::second_factor::remove(state, audit.clone()));
-        self.change(Subject::User(id), decide).await.map(drop)
+        let decide = move |state: &_| decision::second_factor::remove(state, audit.clone());
+        self.change(UserToChange(id), decide).await.map(drop)
     }
 }

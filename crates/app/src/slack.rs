@@ -8,22 +8,22 @@ mod socket;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use journeyman_core::admin::slack::{
-    InvalidSlack, change, changed_secrets, check_complete, check_secrets, create, remove,
-};
-use journeyman_core::admin::{AdminChange, AdminRefusal, AdminRow, Once, Precondition, Subject};
+use journeyman_core::decision::user::UserToChange;
+use journeyman_core::decision::{Change, Once, Row};
 use journeyman_core::finding::Finding;
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId};
 use journeyman_core::key::Scope;
-use journeyman_core::ports::{Administered, SlackError, SlackEventFilter, SlackIdentity};
+use journeyman_core::ports::{SlackError, SlackEventFilter, SlackIdentity};
+use journeyman_core::resource::{Key, Put, Resource as _, not_found};
 use journeyman_core::secret::SecretValue;
+use journeyman_core::slack::check::{InvalidSlack, changed_secrets, check_complete, check_secrets};
 use journeyman_core::slack::{
     CODE_LIFETIME, SlackInboxEvent, SlackMode, SlackPost, SlackSecret, SlackSecretChanges, SlackSecrets, SlackSettings,
     SlackWorkspace,
 };
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::new_token;
-use journeyman_core::version::FIRST_VERSION;
+use journeyman_core::version::{FIRST_VERSION, Precondition};
 
 use crate::{Actor, Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -103,7 +103,7 @@ impl UseCases {
     pub async fn slack_workspace(&self, caller: &Caller, id: SlackWorkspaceId) -> Result<DescribedSlack, Error> {
         caller.needs_administrator_to_read()?;
         let found = self.parts().store.slack_workspace(id).await?;
-        self.described(found.ok_or(Error::Admin(AdminRefusal::NoSlackWorkspace))?).await
+        self.described(found.ok_or_else(|| Error::Admin(not_found::<SlackWorkspace>()))?).await
     }
 
     async fn described(&self, workspace: SlackWorkspace) -> Result<DescribedSlack, Error> {
@@ -153,12 +153,8 @@ impl UseCases {
         let audit = self.audit(caller, "slack_workspace.created", id);
         let described = DescribedSlack { workspace: workspace.clone(), secrets: secrets.into_keys().collect() };
         let once = claim.map(|claim| Once { claim, answer: answer(&described) });
-        let subject = Subject::SlackWorkspace(id, workspace.settings.team.clone());
-        let decide = Box::new(move |state: &_| create(state, workspace.clone(), edit.secrets.clone(), audit.clone()));
-        match self.administer(subject, once, decide).await? {
-            Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
-            Administered::Done(_) => Ok(Answered::New(described)),
-        }
+        let new = Put { resource: workspace, secrets: edit.secrets };
+        Ok(self.create_resource(new, once, audit).await?.map(|_| described))
     }
 
     /// Changes a workspace. With a new bot token, Slack is asked whether it belongs to the same workspace.
@@ -176,7 +172,7 @@ impl UseCases {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
         let known = self.slack_workspace(caller, id).await?.workspace;
-        precondition.check(known.version).map_err(Error::Admin)?;
+        precondition.check(SlackWorkspace::KIND, known.version).map_err(Error::Admin)?;
         check_secrets(&edit.secrets).map_err(invalid)?;
         let secrets = changed_secrets(&self.parts().store.slack_secrets(id).await?, &edit.secrets);
         check_complete(edit.mode.unwrap_or(known.settings.mode), &secrets).map_err(invalid)?;
@@ -189,7 +185,7 @@ impl UseCases {
             return Err(Error::invalid("botToken: belongs to another workspace; connect that one separately"));
         }
         let audit = self.audit(caller, "slack_workspace.changed", id);
-        let subject = Subject::SlackWorkspace(id, known.settings.team);
+        let key = known.key();
         // The secrets were checked together with those that were stored then.
         let depends_on_secrets = !edit.secrets.is_empty() || edit.mode.is_some();
         let precondition = if depends_on_secrets && precondition == Precondition::None {
@@ -197,11 +193,11 @@ impl UseCases {
         } else {
             precondition
         };
-        let decide = Box::new(move |state: &_| {
-            let apply = |known: &SlackSettings| edit.apply(known, identity.as_ref());
-            change(state, &precondition, apply, edit.secrets.clone(), audit.clone())
-        });
-        self.administer(subject, None, decide).await?;
+        let apply = move |known: &SlackWorkspace| {
+            let settings = edit.apply(&known.settings, identity.as_ref());
+            Ok(Put { resource: SlackWorkspace { settings, ..known.clone() }, secrets: edit.secrets.clone() })
+        };
+        self.change_resource(key, precondition, apply, audit).await?;
         self.slack_workspace(caller, id).await
     }
 
@@ -218,9 +214,7 @@ impl UseCases {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
         let audit = self.audit(caller, "slack_workspace.removed", id);
-        let decide = Box::new(move |state: &_| remove(state, &precondition, audit.clone()));
-        self.administer(Subject::SlackWorkspace(id, String::new()), None, decide).await?;
-        Ok(())
+        self.remove_resource(Key::<SlackWorkspace>::new(id, None), precondition, audit).await
     }
 
     /// Tests whether Slack accepts the tokens, whether events arrive, and whether posts are accepted. Stores nothing.
@@ -326,10 +320,10 @@ impl UseCases {
         self.confirm(caller).await?;
         let (code, hash) = new_token(&*self.parts().ids);
         let expires_at = self.parts().engine.now() + CODE_LIFETIME;
-        let row = AdminRow::SlackCode { hash, user, expires_at };
+        let row = Row::SlackCode { hash, user, expires_at };
         let audit = self.audit(caller, "slack_code.created", user);
-        let decide = Box::new(move |_: &_| Ok(AdminChange::new([row.clone()], audit.clone())));
-        self.administer(Subject::User(user), None, decide).await?;
+        let decide = move |_: &_| Ok(Change::new([row.clone()], audit.clone()));
+        self.administer(UserToChange(user), None, decide).await?;
         Ok((code, expires_at))
     }
 

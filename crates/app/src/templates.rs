@@ -1,11 +1,10 @@
 //! Use cases about the templates of projects.
 
-use journeyman_core::admin;
-use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
+use journeyman_core::decision::Once;
 use journeyman_core::ids::{ProjectId, TemplateId};
-use journeyman_core::ports::Administered;
+use journeyman_core::resource::{Key, Put, Resource as _, not_found};
 use journeyman_core::template::{Template, TemplateSettings};
-use journeyman_core::version::FIRST_VERSION;
+use journeyman_core::version::{FIRST_VERSION, Precondition};
 
 use crate::{Answered, Caller, Error, Idempotency, UseCases, claim};
 
@@ -29,7 +28,7 @@ impl UseCases {
     pub async fn template(&self, caller: &Caller, project: &ProjectId, id: TemplateId) -> Result<Template, Error> {
         self.known_project(caller, project).await?;
         let found = self.parts().store.template(id).await?.filter(|template| template.project == *project);
-        found.ok_or(Error::Admin(AdminRefusal::NoTemplate))
+        found.ok_or_else(|| Error::Admin(not_found::<Template>()))
     }
 
     /// Creates a template. `answer` renders the answer that is stored for the idempotency key.
@@ -62,12 +61,8 @@ impl UseCases {
         let name = template.settings.name.clone();
         let audit = self.audit(caller, "template.created", subject(project, template.id, Some(&name)));
         let once = claim.map(|claim| Once { claim, answer: answer(&template) });
-        let (subject, made) = (Subject::Template(template.id, project.clone(), name), template.clone());
-        let decide = Box::new(move |state: &_| admin::template::create(state, made.clone(), audit.clone()));
-        match self.administer(subject, once, decide).await? {
-            Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
-            Administered::Done(_) => Ok(Answered::New(template)),
-        }
+        let new = Put { resource: template.clone(), secrets: () };
+        Ok(self.create_resource(new, once, audit).await?.map(|_| template))
     }
 
     /// Changes the values of a template.
@@ -85,15 +80,18 @@ impl UseCases {
     ) -> Result<Template, Error> {
         self.may_change_templates(caller, project).await?;
         let known = self.template(caller, project, id).await?;
-        precondition.check(known.version).map_err(Error::Admin)?;
+        precondition.check(Template::KIND, known.version).map_err(Error::Admin)?;
         let proposed = edit(&known.settings);
         // A template whose agent is no longer configured can still be renamed.
         if proposed.agent != known.settings.agent {
             self.check_agent_of(caller, project, proposed.agent.as_deref()).await?;
         }
         let audit = self.audit(caller, "template.changed", subject(project, id, Some(&proposed.name)));
-        let decide = Box::new(move |state: &_| admin::template::change(state, &precondition, &edit, audit.clone()));
-        self.administer(Subject::Template(id, project.clone(), proposed.name), None, decide).await?;
+        let key = Template { settings: proposed, ..known }.key();
+        let edit = move |known: &Template| {
+            Ok(Put { resource: Template { settings: edit(&known.settings), ..known.clone() }, secrets: () })
+        };
+        self.change_resource(key, precondition, edit, audit).await?;
         self.template(caller, project, id).await
     }
 
@@ -113,9 +111,7 @@ impl UseCases {
         let known = self.parts().store.template(id).await?.filter(|template| template.project == *project);
         let name = known.as_ref().map(|template| template.settings.name.as_str());
         let audit = self.audit(caller, "template.removed", subject(project, id, name));
-        let decide = Box::new(move |state: &_| admin::template::remove(state, &precondition, audit.clone()));
-        self.administer(Subject::Template(id, project.clone(), String::new()), None, decide).await?;
-        Ok(())
+        self.remove_resource(Key::<Template>::new(id, Some(project.clone())), precondition, audit).await
     }
 
     async fn may_change_templates(&self, caller: &Caller, project: &ProjectId) -> Result<(), Error> {

@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use journeyman_core::admin;
-use journeyman_core::admin::{AdminRefusal, AdminRow, Exchange, Once, Precondition, Subject};
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision::trust::Exchange;
+use journeyman_core::decision::{self, Once, Row};
 use journeyman_core::ids::{ProjectId, TrustId};
 use journeyman_core::key::{ApiKey, NewKey};
 use journeyman_core::ports::{AdminError, Administered, TokenRefusal};
+use journeyman_core::refusal;
+use journeyman_core::resource::{Key, Put, Resource as _, not_found};
 use journeyman_core::trust::{KEY_LIFETIME, MAX_NAME_CHARS, TokenClaims, Trust, TrustSettings};
-use journeyman_core::version::FIRST_VERSION;
+use journeyman_core::version::{FIRST_VERSION, Precondition};
 
 use crate::{Answered, Caller, CreatedKey, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -47,7 +49,7 @@ impl UseCases {
     /// The caller is not an administrator, the trust does not exist, or the store failed.
     pub async fn trust(&self, caller: &Caller, id: TrustId) -> Result<Trust, Error> {
         caller.needs_administrator_to_read()?;
-        self.parts().store.trust(id).await?.ok_or(Error::Admin(AdminRefusal::NoTrust))
+        self.parts().store.trust(id).await?.ok_or_else(|| Error::Admin(not_found::<Trust>()))
     }
 
     /// Returns the audience of tokens for trusts that name no other: the URL of the service.
@@ -87,12 +89,8 @@ impl UseCases {
         };
         let audit = self.audit(caller, "trust.created", trust.id);
         let once = claim.map(|claim| Once { claim, answer: answer(&trust) });
-        let (subject, made) = (Subject::Trust(trust.id, trust.settings.name.clone()), trust.clone());
-        let decide = Box::new(move |state: &_| admin::trust::create(state, made.clone(), audit.clone()));
-        match self.administer(subject, once, decide).await? {
-            Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
-            Administered::Done(_) => Ok(Answered::New(trust)),
-        }
+        let new = Put { resource: trust.clone(), secrets: () };
+        Ok(self.create_resource(new, once, audit).await?.map(|_| trust))
     }
 
     /// Changes the rules of a trust, and revokes its keys unless only the name changes.
@@ -110,12 +108,13 @@ impl UseCases {
         caller.needs_unlimited_administrator()?;
         self.confirm(caller).await?;
         let known = self.trust(caller, id).await?;
-        precondition.check(known.version).map_err(Error::Admin)?;
+        precondition.check(Trust::KIND, known.version).map_err(Error::Admin)?;
         let proposed = edit(&known.settings);
         self.needs_projects(&proposed.projects).await?;
         let audit = self.audit(caller, "trust.changed", id);
-        let decide = Box::new(move |state: &_| admin::trust::change(state, &precondition, &edit, audit.clone()));
-        self.administer(Subject::Trust(id, proposed.name), None, decide).await?;
+        let decide = move |state: &_| decision::trust::change(state, &precondition, &edit, audit.clone());
+        let key = Trust { settings: proposed, ..known }.key();
+        self.administer(key, None, decide).await?;
         self.trust(caller, id).await
     }
 
@@ -127,8 +126,8 @@ impl UseCases {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
         let audit = self.audit(caller, "trust.removed", id);
-        let decide = Box::new(move |state: &_| admin::trust::remove(state, &precondition, audit.clone()));
-        self.administer(Subject::Trust(id, String::new()), None, decide).await?;
+        let decide = move |state: &_| decision::trust::remove(state, &precondition, audit.clone());
+        self.administer(Key::<Trust>::new(id, None), None, decide).await?;
         Ok(())
     }
 
@@ -175,7 +174,9 @@ impl UseCases {
             };
             match self.store_key(trust, &claims, address).await {
                 // The trust was changed or removed meanwhile.
-                Err(Error::Admin(AdminRefusal::VersionMismatch { .. } | AdminRefusal::NoTrust)) => {
+                Err(Error::Admin(refusal))
+                    if refusal.is_version_mismatch() || refusal.kind == refusal::RefusalKind::NotFound =>
+                {
                     verified = Some(claims);
                 }
                 stored => return stored,
@@ -225,19 +226,18 @@ impl UseCases {
     ) -> Result<ApiKey, Error> {
         let (claims, version) = (claims.clone(), trust.version);
         let subject = Exchange { trust: trust.id, key: key.id, name: key.name.clone(), at: audit.at };
-        let decide =
-            Box::new(move |state: &_| admin::trust::exchange(state, &claims, version, key.clone(), audit.clone()));
-        match self.administer(Subject::Exchange(subject), None, decide).await {
+        let decide = move |state: &_| decision::trust::exchange(state, &claims, version, key.clone(), audit.clone());
+        match self.administer(subject, None, decide).await {
             Ok(Administered::Done(change)) => {
                 let key = change.rows.into_iter().find_map(|row| match row {
-                    AdminRow::Key(key) => Some(key),
+                    Row::Key(key) => Some(key),
                     _ => None,
                 });
                 key.ok_or_else(|| Error::Internal("an exchange stored no key".to_owned()))
             }
             Ok(Administered::Replayed(_)) => Err(Error::Internal("an exchange has no idempotency key".to_owned())),
-            Err(AdminError::Refused(refusal @ (AdminRefusal::TrustOwnerEnded | AdminRefusal::TokenKeyRevoked))) => {
-                Err(Error::refused(RefusalKind::TokenNotTrusted, refusal.to_string()))
+            Err(AdminError::Refused(refusal)) if refusal.kind == refusal::RefusalKind::Forbidden => {
+                Err(Error::refused(RefusalKind::TokenNotTrusted, refusal.detail))
             }
             Err(error) => Err(error.into()),
         }

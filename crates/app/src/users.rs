@@ -2,18 +2,20 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use journeyman_core::admin;
-use journeyman_core::admin::user::{PasswordChange, UserChanges};
-use journeyman_core::admin::{AdminChange, AdminRefusal, AdminState, Once, Precondition, Subject};
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision::user::{
+    LinkToUse, LockedLink, LockedUser, NewUser, PasswordChange, UserChanges, UserToChange, UserWithIdentity,
+};
+use journeyman_core::decision::{self, Change, Once, Subject};
 use journeyman_core::ids::UserId;
-use journeyman_core::ports::{Administered, DecideAdmin};
+use journeyman_core::ports::Administered;
+use journeyman_core::refusal::{Refusal, ResourceKind};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{
     Identity, PasswordHash, Role, SETUP_LINK_LIFETIME, SIGN_IN_LINK_LIFETIME, Session, SignInLink, TokenHash, User,
     new_token, user_name,
 };
-use journeyman_core::version::FIRST_VERSION;
+use journeyman_core::version::{FIRST_VERSION, Precondition};
 
 use crate::{Answered, Caller, Error, Idempotency, UseCases, claim};
 
@@ -85,7 +87,7 @@ impl UseCases {
     /// The caller is not an administrator, the user does not exist, or the store failed.
     pub async fn user(&self, caller: &Caller, id: UserId) -> Result<User, Error> {
         caller.needs_administrator_to_read()?;
-        self.parts().store.user(id).await?.ok_or(Error::Admin(AdminRefusal::NoUser))
+        self.parts().store.user(id).await?.ok_or_else(|| Error::Admin(Refusal::not_found(ResourceKind::User)))
     }
 
     /// Creates a user without a password, and a link to set one. `answer` renders the answer that is stored, encrypted,
@@ -112,12 +114,12 @@ impl UseCases {
         let audits = ["user.created", "user.link"].map(|action| self.audit(caller, action, user.id));
         let created = CreatedUser { user, link: shown };
         let once = claim.map(|claim| Once { claim, answer: answer(&created) });
-        let (subject, user) = (Subject::NewUser(created.user.name.clone(), None), created.user.clone());
-        let decide: DecideAdmin = Box::new(move |state| {
+        let (subject, user) = (NewUser(created.user.name.clone(), None), created.user.clone());
+        let decide = move |state: &_| {
             let [user_audit, link_audit] = audits.clone();
-            admin::user::create_with_link(state, user.clone(), link.clone(), user_audit, link_audit)
-        });
-        match self.administer(subject, once, caller.within_expiry(decide)).await? {
+            decision::user::create_with_link(state, user.clone(), link.clone(), user_audit, link_audit)
+        };
+        match self.administer(subject, once, caller.within_expiry(|_| None, decide)).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(_) => Ok(Answered::New(created)),
         }
@@ -130,9 +132,9 @@ impl UseCases {
     pub async fn add_authenticated_user(&self, user: User, address: Option<std::net::IpAddr>) -> Result<User, Error> {
         let caller = Caller::user(Arc::new(user.clone()), address);
         let audit = self.audit(&caller, "user.created", user.id);
-        let subject = Subject::NewUser(user.name.clone(), user.identity.clone());
+        let subject = NewUser(user.name.clone(), user.identity.clone());
         let new = user.clone();
-        self.change(subject, Box::new(move |state| admin::user::create(state, new.clone(), audit.clone()))).await?;
+        self.change(subject, move |state: &_| decision::user::create(state, new.clone(), audit.clone())).await?;
         Ok(user)
     }
 
@@ -152,11 +154,11 @@ impl UseCases {
         caller.needs_unlimited_administrator()?;
         self.confirm(caller).await?;
         let audit = self.audit(caller, "", id);
-        let decide: DecideAdmin = Box::new(move |state| {
+        let decide = move |state: &_| {
             let about = |action: &str| AuditEntry { action: action.to_owned(), ..audit.clone() };
-            admin::user::change(state, &precondition, changes, about)
-        });
-        let changed = self.change(Subject::User(id), caller.within_expiry(decide)).await?.user().cloned();
+            decision::user::change(state, &precondition, changes, about)
+        };
+        let changed = self.change(UserToChange(id), caller.within_expiry(user_of, decide)).await?.user().cloned();
         match changed {
             Some(user) => Ok(user),
             None => self.user(caller, id).await,
@@ -184,8 +186,8 @@ impl UseCases {
         let (link, created) = self.new_link(Some(id));
         let audit = self.audit(caller, "user.link", id);
         let once = claim.map(|claim| Once { claim, answer: answer(&created) });
-        let decide: DecideAdmin = Box::new(move |state| admin::user::create_link(state, link.clone(), audit.clone()));
-        match self.administer(Subject::User(id), once, caller.within_expiry(decide)).await? {
+        let decide = move |state: &_| decision::user::create_link(state, link.clone(), audit.clone());
+        match self.administer(UserToChange(id), once, caller.within_expiry(user_of, decide)).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(_) => Ok(Answered::New(created)),
         }
@@ -200,9 +202,9 @@ impl UseCases {
         self.confirm(caller).await?;
         let (link, created) = self.new_link(None);
         let audit = self.audit(caller, "user.link", "the first administrator");
-        let subject = Subject::Link(link.hash, String::new());
-        let decide: DecideAdmin = Box::new(move |state| admin::user::create_link(state, link.clone(), audit.clone()));
-        self.change(subject, caller.within_expiry(decide)).await?;
+        let subject = LinkToUse(link.hash, String::new());
+        let decide = move |state: &_| decision::user::create_first_link(state, link.clone(), audit.clone());
+        self.change(subject, caller.within_expiry(|locked: &LockedLink| locked.user.as_ref(), decide)).await?;
         Ok(created)
     }
 
@@ -226,8 +228,8 @@ impl UseCases {
         let caller = Caller::user(Arc::new(user.clone()), address);
         let action = if is_first { "user.created" } else { "user.password" };
         let audit = self.audit(&caller, action, user.id);
-        let (subject, stored) = (Subject::Link(link, user.name.clone()), user.clone());
-        self.change(subject, Box::new(move |state| admin::user::use_link(state, &stored, audit.clone()))).await?;
+        let (subject, stored) = (LinkToUse(link, user.name.clone()), user.clone());
+        self.change(subject, move |state: &_| decision::user::use_link(state, &stored, audit.clone())).await?;
         Ok(user)
     }
 
@@ -237,9 +239,8 @@ impl UseCases {
     /// The password has changed since it was checked, the user may not sign in, or the store failed.
     pub async fn set_password(&self, caller: &Caller, id: UserId, change: PasswordChange) -> Result<(), Error> {
         let audit = self.audit(caller, "user.password", id);
-        let decide: DecideAdmin =
-            Box::new(move |state| admin::user::set_password(state, change.clone(), audit.clone()));
-        self.change(Subject::User(id), decide).await.map(drop)
+        let decide = move |state: &_| decision::user::set_password(state, change.clone(), audit.clone());
+        self.change(UserToChange(id), decide).await.map(drop)
     }
 
     /// Connects the caller's user with an identity that the OpenID provider has proven.
@@ -248,9 +249,8 @@ impl UseCases {
     /// The user may not sign in or is already connected, another user has the identity, or the store failed.
     pub async fn connect_identity(&self, caller: &Caller, id: UserId, identity: Identity) -> Result<(), Error> {
         let audit = self.audit(caller, "user.identity.connected", id);
-        let subject = Subject::UserIdentity(id, identity.clone());
-        let decide: DecideAdmin =
-            Box::new(move |state| admin::user::connect_identity(state, identity.clone(), audit.clone()));
+        let subject = UserWithIdentity(id, identity.clone());
+        let decide = move |state: &_| decision::user::connect_identity(state, identity.clone(), audit.clone());
         self.change(subject, decide).await.map(drop)
     }
 
@@ -260,8 +260,8 @@ impl UseCases {
     /// The user may not sign in, is not connected, or has no password; or the store failed.
     pub async fn disconnect_identity(&self, caller: &Caller, id: UserId, keep: TokenHash) -> Result<(), Error> {
         let audit = self.audit(caller, "user.identity.disconnected", id);
-        let decide: DecideAdmin = Box::new(move |state| admin::user::disconnect_identity(state, keep, audit.clone()));
-        self.change(Subject::User(id), decide).await.map(drop)
+        let decide = move |state: &_| decision::user::disconnect_identity(state, keep, audit.clone());
+        self.change(UserToChange(id), decide).await.map(drop)
     }
 
     /// Starts a session of a user whose password or identity was checked.
@@ -275,9 +275,9 @@ impl UseCases {
         audit: AuditEntry,
     ) -> Result<(), Error> {
         let user = session.user;
-        let decide: DecideAdmin =
-            Box::new(move |state| admin::user::start_session(state, session.clone(), password.as_ref(), audit.clone()));
-        self.change(Subject::User(user), decide).await.map(drop)
+        let decide =
+            move |state: &_| decision::user::start_session(state, session.clone(), password.as_ref(), audit.clone());
+        self.change(UserToChange(user), decide).await.map(drop)
     }
 
     /// Starts a session of a user whom the OpenID provider has authenticated as this identity.
@@ -291,10 +291,10 @@ impl UseCases {
         audit: AuditEntry,
     ) -> Result<(), Error> {
         let user = session.user;
-        let decide: DecideAdmin = Box::new(move |state| {
-            admin::user::start_session_by_provider(state, session.clone(), &identity, audit.clone())
-        });
-        self.change(Subject::User(user), decide).await.map(drop)
+        let decide = move |state: &_| {
+            decision::user::start_session_by_provider(state, session.clone(), &identity, audit.clone())
+        };
+        self.change(UserToChange(user), decide).await.map(drop)
     }
 
     /// Records that the caller, whose session this is, has entered the password again. Returns the time of the proof.
@@ -310,9 +310,8 @@ impl UseCases {
     ) -> Result<Timestamp, Error> {
         let audit = self.audit(caller, "session.confirmed", id);
         let at = audit.at;
-        let decide: DecideAdmin =
-            Box::new(move |state| admin::user::prove_session(state, session, &password, audit.clone()));
-        self.change(Subject::User(id), decide).await.map(|_| at)
+        let decide = move |state: &_| decision::user::prove_session(state, session, &password, audit.clone());
+        self.change(UserToChange(id), decide).await.map(|_| at)
     }
 
     /// Records that the OpenID provider has authenticated the caller, whose session this is, again at the time `at`.
@@ -328,12 +327,16 @@ impl UseCases {
         at: Timestamp,
     ) -> Result<(), Error> {
         let audit = self.audit(caller, "session.confirmed", id);
-        let decide: DecideAdmin =
-            Box::new(move |state| admin::user::prove_session_by_provider(state, session, &identity, at, audit.clone()));
-        self.change(Subject::User(id), decide).await.map(drop)
+        let decide =
+            move |state: &_| decision::user::prove_session_by_provider(state, session, &identity, at, audit.clone());
+        self.change(UserToChange(id), decide).await.map(drop)
     }
 
-    pub(crate) async fn change(&self, subject: Subject, decide: DecideAdmin) -> Result<AdminChange, Error> {
+    pub(crate) async fn change<S: Subject>(
+        &self,
+        subject: S,
+        decide: impl FnMut(&S::Locked) -> Result<Change, Refusal> + Send + 'static,
+    ) -> Result<Change, Error> {
         match self.administer(subject, None, decide).await? {
             Administered::Done(change) => Ok(change),
             Administered::Replayed(_) => {
@@ -351,19 +354,23 @@ impl UseCases {
         &self,
         user: UserId,
         audit: AuditEntry,
-        decide: impl Fn(&AdminState, &dyn Fn(&str) -> AuditEntry) -> Result<(AdminChange, T), AdminRefusal> + Send + 'static,
+        decide: impl Fn(&LockedUser, &dyn Fn(&str) -> AuditEntry) -> Result<(Change, T), Refusal> + Send + 'static,
     ) -> Result<T, Error> {
         // The decision may be repeated; the last one is stored.
         let outcome: Arc<Mutex<Option<T>>> = Arc::default();
         let last = Arc::clone(&outcome);
-        let decide: DecideAdmin = Box::new(move |state| {
+        let decide = move |state: &_| {
             let about = |action: &str| AuditEntry { action: action.to_owned(), ..audit.clone() };
             let (change, outcome) = decide(state, &about)?;
             *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
             Ok(change)
-        });
-        self.change(Subject::User(user), decide).await?;
+        };
+        self.change(UserToChange(user), decide).await?;
         let outcome = *outcome.lock().unwrap_or_else(PoisonError::into_inner);
         outcome.ok_or_else(|| Error::Internal("the use of a second factor was stored without a decision".to_owned()))
     }
+}
+
+fn user_of(locked: &LockedUser) -> Option<&User> {
+    locked.user.as_ref()
 }

@@ -5,14 +5,16 @@ mod deliver;
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::admin;
-use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
+use journeyman_core::decision::{Once, resource};
 use journeyman_core::ids::{ProjectId, WebhookId};
 use journeyman_core::job::feed::example_event;
 use journeyman_core::ports::{AdminError, Administered, DeliveryFilter};
+use journeyman_core::resource::{Key, Locked, Put, Resource as _, not_found};
 use journeyman_core::time::{Clock, Timestamp};
-use journeyman_core::version::FIRST_VERSION;
-use journeyman_core::webhook::{AttemptResult, Delivery, Replay, Webhook, WebhookSecret, WebhookSettings};
+use journeyman_core::version::{FIRST_VERSION, Precondition};
+use journeyman_core::webhook::{
+    AttemptResult, Delivery, Replay, SecretChange, Webhook, WebhookSecret, WebhookSettings,
+};
 
 use crate::{Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -56,7 +58,7 @@ impl UseCases {
     pub async fn webhook(&self, caller: &Caller, project: &ProjectId, id: WebhookId) -> Result<Webhook, Error> {
         self.needs_webhooks(caller, project).await?;
         let found = self.parts().store.webhook(id).await?.filter(|webhook| webhook.project == *project);
-        found.ok_or(Error::Admin(AdminRefusal::NoWebhook))
+        found.ok_or_else(|| Error::Admin(not_found::<Webhook>()))
     }
 
     /// Creates a webhook, which receives the events from now on. `answer` renders the answer that is stored, encrypted,
@@ -88,15 +90,9 @@ impl UseCases {
         let created = CreatedWebhook { webhook, secret: WebhookSecret::random(&*self.parts().ids) };
         let once = claim.map(|claim| Once { claim, answer: answer(&created) });
         let audit = self.audit(caller, "webhook.created", created.webhook.id);
-        let made = created.clone();
-        let subject = Subject::Webhook(created.webhook.id, project.clone());
-        let decide = Box::new(move |state: &_| {
-            admin::webhook::create(state, made.webhook.clone(), made.secret.clone(), audit.clone())
-        });
-        match self.administer(subject, once, decide).await? {
-            Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
-            Administered::Done(_) => Ok(Answered::New(created)),
-        }
+        let secrets = SecretChange::New(created.secret.clone());
+        let new = Put { resource: created.webhook.clone(), secrets };
+        Ok(self.create_resource(new, once, audit).await?.map(|_| created))
     }
 
     /// Changes a webhook, and enables or disables it.
@@ -114,9 +110,11 @@ impl UseCases {
     ) -> Result<Webhook, Error> {
         self.may_change_webhooks(caller, project).await?;
         let audit = self.audit(caller, "webhook.changed", id);
-        let decide =
-            Box::new(move |state: &_| admin::webhook::change(state, &precondition, &edit, enable, audit.clone()));
-        self.administer(Subject::Webhook(id, project.clone()), None, decide).await?;
+        let edit = move |known: &Webhook| {
+            let secrets = SecretChange::Keep;
+            Ok(Put { resource: known.edited(edit(&known.settings), enable), secrets })
+        };
+        self.change_resource(Key::new(id, Some(project.clone())), precondition, edit, audit).await?;
         self.webhook(caller, project, id).await
     }
 
@@ -147,20 +145,25 @@ impl UseCases {
         }
         loop {
             let webhook = self.webhook(caller, project, id).await?;
-            precondition.check(webhook.version).map_err(Error::Admin)?;
+            precondition.check(Webhook::KIND, webhook.version).map_err(Error::Admin)?;
             let secret = WebhookSecret::random(&*self.parts().ids);
             let audit = self.audit(caller, "webhook.rotated", id);
             let rotated = CreatedWebhook { webhook: webhook.rotated(overlap, audit.at), secret: secret.clone() };
             let once = claim.clone().map(|claim| Once { claim, answer: answer(&rotated) });
             // The answer shows the webhook as it was read, so the change must be one of this version.
             let read = Precondition::Version(vec![webhook.version]);
-            let decide =
-                Box::new(move |state: &_| admin::webhook::rotate(state, secret.clone(), overlap, &read, audit.clone()));
-            match self.administer(Subject::Webhook(id, project.clone()), once, decide).await {
+            let decide = move |locked: &Locked<Webhook>| {
+                let rotate = |known: &Webhook| {
+                    let secrets = SecretChange::Rotate(secret.clone());
+                    Ok(Put { resource: known.rotated(overlap, audit.at), secrets })
+                };
+                resource::change(locked, &read, rotate, audit.clone())
+            };
+            match self.administer(webhook.key(), once, decide).await {
                 Ok(Administered::Replayed(answer)) => return Ok(Answered::Replayed(answer)),
                 Ok(Administered::Done(_)) => return Ok(Answered::New(rotated)),
                 // Another request has changed the webhook meanwhile.
-                Err(AdminError::Refused(AdminRefusal::VersionMismatch { .. })) => {}
+                Err(AdminError::Refused(refusal)) if refusal.is_version_mismatch() => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -179,9 +182,7 @@ impl UseCases {
     ) -> Result<(), Error> {
         self.may_change_webhooks(caller, project).await?;
         let audit = self.audit(caller, "webhook.removed", id);
-        let decide = Box::new(move |state: &_| admin::webhook::remove(state, &precondition, audit.clone()));
-        self.administer(Subject::Webhook(id, project.clone()), None, decide).await?;
-        Ok(())
+        self.remove_resource(Key::<Webhook>::new(id, Some(project.clone())), precondition, audit).await
     }
 
     /// Sends an example event to the endpoint of a webhook, once, and returns the result. Stores nothing.
@@ -197,7 +198,7 @@ impl UseCases {
         self.may_change_webhooks(caller, project).await?;
         let webhook = self.webhook(caller, project, id).await?;
         let secrets = self.parts().store.webhook_secrets(id).await?;
-        let secrets = secrets.ok_or(Error::Admin(AdminRefusal::NoWebhook))?;
+        let secrets = secrets.ok_or_else(|| Error::Admin(not_found::<Webhook>()))?;
         let now = self.parts().engine.now();
         Ok(self.parts().webhooks.send(&webhook, &secrets, &example_event(project, now), now).await)
     }

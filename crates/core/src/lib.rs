@@ -4,7 +4,6 @@
 //! ([`ports`]) that other crates implement, such as the store, the code hosts and the sandboxes. The core reads no
 //! clock and generates no random numbers: time, identifiers and the results of external calls are parameters.
 
-pub mod admin;
 pub mod agent;
 pub mod audit;
 pub mod branch;
@@ -13,6 +12,7 @@ pub mod checks;
 pub mod code_host;
 pub mod commit;
 pub mod conversation;
+pub mod decision;
 pub mod diff_stat;
 pub mod egress;
 pub mod engine;
@@ -46,6 +46,8 @@ pub mod project;
 pub mod prompt;
 pub mod pull;
 pub mod rate;
+pub mod refusal;
+pub mod resource;
 pub mod retry;
 pub mod run;
 pub mod secret;

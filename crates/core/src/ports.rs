@@ -52,13 +52,13 @@ pub use slack::{
 };
 pub use store::{
     AVOIDANCE, Accepted, AdminError, AdminStore, Administered, Answer, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
-    ComparisonStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, GONE,
-    Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobLists, JobOverview,
-    JobStore, JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore, PATIENCE, PROBE_TIME, Picked,
-    PollStore, PoolState, ProjectJobs, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore,
-    RECENT_EVENTS, RateCharge, Resealed, Reservation, ReserveError, Retention, SealedCensus, SealedCounts, SealedKind,
-    SealedPage, SealedRow, SealedStore, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError,
-    Sums, Swept, TaskQuery, TemplateStore, TrustStore, UNREADABLE_ROWS, UpdateError, UsageStore, UserStore,
-    WebhookStore, WorkStore, WorkerStore,
+    ComparisonStore, Cursor, Decide, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, GONE, Guard,
+    HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobLists, JobOverview, JobStore,
+    JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore,
+    PoolState, ProjectJobs, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS,
+    RateCharge, Resealed, Reservation, ReserveError, Retention, SealedCensus, SealedCounts, SealedKind, SealedPage,
+    SealedRow, SealedStore, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept,
+    TaskQuery, TemplateStore, TrustStore, UNREADABLE_ROWS, UpdateError, UsageStore, UserStore, WebhookStore, WorkStore,
+    WorkerStore,
 };
 pub use webhooks::WebhookSender;

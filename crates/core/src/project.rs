@@ -81,7 +81,7 @@ pub struct Project {
     pub settings: Settings,
     /// The names of the project's secrets. Only [`crate::ports::ProjectStore::secrets`] returns the values.
     pub secret_names: Vec<String>,
-    /// The number of the current version, starting at 1. Every change increases it, except of `identity`.
+    /// The number of the current version. Every change increases it, except of `identity`.
     pub version: u64,
     /// The repository on its code host, as it was first seen; `None` before that, and on the built-in code host.
     pub identity: Option<RepositoryIdentity>,

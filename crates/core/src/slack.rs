@@ -5,6 +5,7 @@
 //! are its next messages. Everything that the service writes to Slack is a stored post ([`SlackPost`]), which is carried
 //! out until Slack has accepted it.
 
+pub mod check;
 pub mod manifest;
 mod post;
 pub mod route;

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{ProjectId, TemplateId};
 use crate::job::label::{InvalidLabel, Labels};
 use crate::prompt::{InvalidPrompt, check_prompt};
+use crate::refusal::ResourceKind;
+use crate::resource::Resource;
 use crate::time::Timestamp;
 
 /// The maximum number of templates of a project.
@@ -37,6 +39,39 @@ pub struct Template {
     pub created_at: Timestamp,
     /// The number of the current version, starting at 1. Every change increases it.
     pub version: u64,
+}
+
+impl Resource for Template {
+    const KIND: ResourceKind = ResourceKind::Template;
+    const LIMIT: usize = MAX_TEMPLATES;
+    const IN_PROJECT: bool = true;
+    type Id = TemplateId;
+    type Secrets = ();
+    type Related = ();
+
+    fn id(&self) -> &TemplateId {
+        &self.id
+    }
+
+    fn project(&self) -> Option<&ProjectId> {
+        Some(&self.project)
+    }
+
+    fn unique_name(&self) -> String {
+        name_key(&self.settings.name)
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn with_version(self, version: u64) -> Self {
+        Self { version, ..self }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.settings.check().map_err(|error| error.to_string())
+    }
 }
 
 /// The values of a template, which an administrator chooses.

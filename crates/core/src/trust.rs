@@ -15,8 +15,10 @@ use url::{Host, Url};
 use uuid::Uuid;
 
 use crate::ids::{KeyId, ProjectId, TrustId, UserId};
-use crate::key::Scope;
+use crate::key::{ApiKey, Scope};
 use crate::pattern;
+use crate::refusal::ResourceKind;
+use crate::resource::Resource;
 use crate::time::Timestamp;
 
 pub use claims::TokenClaims;
@@ -106,6 +108,35 @@ pub struct Trust {
     pub last_used_at: Option<Timestamp>,
     /// The number of the current version, starting at 1. Every change increases it; an exchange does not.
     pub version: u64,
+}
+
+impl Resource for Trust {
+    const KIND: ResourceKind = ResourceKind::Trust;
+    const LIMIT: usize = MAX_TRUSTS;
+    type Id = TrustId;
+    type Secrets = ();
+    /// The keys that the trust has created, without revoked ones.
+    type Related = Vec<ApiKey>;
+
+    fn id(&self) -> &TrustId {
+        &self.id
+    }
+
+    fn unique_name(&self) -> String {
+        self.settings.name.clone()
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn with_version(self, version: u64) -> Self {
+        Self { version, ..self }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.settings.check().map_err(|error| error.to_string())
+    }
 }
 
 /// The rules of a trust, which an administrator chooses.

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::feed::FeedKind;
 use crate::ids::{ProjectId, WebhookId};
+use crate::refusal::ResourceKind;
+use crate::resource::Resource;
 use crate::time::Timestamp;
 
 pub use delivery::{
@@ -96,7 +98,48 @@ pub struct Webhook {
     pub version: u64,
 }
 
+impl Resource for Webhook {
+    const KIND: ResourceKind = ResourceKind::Webhook;
+    const LIMIT: usize = MAX_WEBHOOKS;
+    const IN_PROJECT: bool = true;
+    type Id = WebhookId;
+    type Secrets = SecretChange;
+    type Related = ();
+
+    fn id(&self) -> &WebhookId {
+        &self.id
+    }
+
+    fn project(&self) -> Option<&ProjectId> {
+        Some(&self.project)
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn with_version(self, version: u64) -> Self {
+        Self { version, ..self }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.settings.check().map_err(|error| error.to_string())
+    }
+}
+
 impl Webhook {
+    /// Returns the webhook with other settings, and enabled or disabled. A webhook that is enabled again receives the events
+    /// from then on.
+    #[must_use]
+    pub fn edited(&self, settings: WebhookSettings, enable: Option<bool>) -> Self {
+        let (disabled, failing_since) = match enable {
+            Some(true) if self.disabled.is_some() => (None, None),
+            Some(false) if self.disabled.is_none() => (Some(Disabled::OnRequest), self.failing_since),
+            _ => (self.disabled, self.failing_since),
+        };
+        Self { settings, disabled, failing_since, ..self.clone() }
+    }
+
     /// Returns the webhook after its secret was replaced at `now`. The old secret is used for `overlap`.
     #[must_use]
     pub fn rotated(&self, overlap: Duration, now: Timestamp) -> Self {
@@ -175,9 +218,10 @@ fn is_endpoint(text: &str) -> bool {
 }
 
 /// The change of the secrets of a webhook.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SecretChange {
     /// The secrets stay.
+    #[default]
     Keep,
     /// The secret of a new webhook.
     New(WebhookSecret),

@@ -1,6 +1,6 @@
 //! Codes of second factors: the encrypted secret of an app, and its QR code.
 
-use journeyman_core::admin::second_factor::Attempt;
+use journeyman_core::decision::second_factor::Attempt;
 use journeyman_core::ids::UserId;
 use journeyman_core::user::User;
 use journeyman_core::user::second_factor::TotpSecret;

@@ -6,9 +6,9 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use journeyman_app::{Error, Exceeded, RefusalKind};
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::ports::{PullPagesError, StoreError, UpdateError};
+use journeyman_core::refusal;
 
 use crate::{visible, words};
 
@@ -177,15 +177,7 @@ fn status_of(error: &Error) -> StatusCode {
             RefusalKind::PullRequestTaken | RefusalKind::PullRequestExists => StatusCode::CONFLICT,
             RefusalKind::CodeHostUnavailable | RefusalKind::IssuerUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         },
-        Error::Admin(
-            AdminRefusal::NoUser
-            | AdminRefusal::NoCodeHost
-            | AdminRefusal::NoWebhook
-            | AdminRefusal::NoTemplate
-            | AdminRefusal::NoSlackWorkspace
-            | AdminRefusal::NoComment
-            | AdminRefusal::NoTrust,
-        ) => StatusCode::NOT_FOUND,
+        Error::Admin(refusal) if refusal.kind == refusal::RefusalKind::NotFound => StatusCode::NOT_FOUND,
         Error::Update(UpdateError::RateLimited(..) | UpdateError::Rejected(Rejected::QueueFull)) => {
             StatusCode::TOO_MANY_REQUESTS
         }

@@ -4,8 +4,8 @@ use axum::Form;
 use axum::extract::rejection::FormRejection;
 use axum::extract::{FromRequest, Request};
 use journeyman_app::Idempotency;
-use journeyman_core::admin::Precondition;
 use journeyman_core::idempotency::Fingerprint;
+use journeyman_core::version::Precondition;
 
 use crate::Shared;
 

@@ -2,7 +2,7 @@
 //!
 //! A page has the options for the browser and, encrypted, the challenge. The script `passkeys.js` sends the answer with
 //! the form of the page. The challenge is bound to the session or to the pending sign-in, and
-//! [`journeyman_core::admin::passkey`] uses it up
+//! [`journeyman_core::decision::passkey`] uses it up
 //! ([decision 68](../../../docs/decisions/0068-second-factors.md)).
 
 mod key;
@@ -10,7 +10,7 @@ mod verify;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use journeyman_core::admin::passkey::Presented;
+use journeyman_core::decision::passkey::Presented;
 use journeyman_core::ids::UserId;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::passkey::{CHALLENGE_LIFETIME, Challenge, Passkey, PasskeyRefusal};

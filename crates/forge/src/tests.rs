@@ -6,21 +6,20 @@ mod merges;
 mod remove;
 mod serve;
 
+use journeyman_core::decision::pull::PullToChange;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::admin::Subject;
-use journeyman_core::admin::pull::{PullPage, review};
 use journeyman_core::audit::AuditEntry;
 use journeyman_core::code_host::PullState;
 use journeyman_core::conversation::{CommentPlace, CommentRef, Permission, Reaction};
+use journeyman_core::decision::pull::{PullPage, review};
 use journeyman_core::hook::{CommentKind, HostUser};
 use journeyman_core::ids::{Sha, UserId};
 use journeyman_core::open_pull::{Ensure, Ensured};
 use journeyman_core::ports::{
-    AdminStore as _, ComparisonStore as _, CreatedPull, Forge, ForgeError, Forges, PullMerge, PullPages,
-    PullPagesError, PullStore as _,
+    ComparisonStore as _, CreatedPull, Forge, ForgeError, Forges, PullMerge, PullPages, PullPagesError, PullStore as _,
 };
 use journeyman_core::position::DiffSide;
 use journeyman_core::project::Project;
@@ -31,7 +30,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Role, User};
 use journeyman_git::{Git, Runner};
 use journeyman_store::SqliteStore;
-use journeyman_testkit::{FakeHostedObjects, Seeds as _, World};
+use journeyman_testkit::{FakeHostedObjects, Seeds as _, World, decide_on};
 use uuid::Uuid;
 
 use crate::{CodeHosts, Parts};
@@ -400,7 +399,7 @@ async fn a_review_has_the_comments_that_were_submitted_with_it() {
     let page =
         PullPage { project: setup.project.id.clone(), url: "http://localhost:8080/projects/shop/pulls/1".into() };
     let review = move |state: &_| review(state, text.clone(), &page, audit_entry());
-    setup.store.administer(Subject::Pull("shop".into(), 1), None, at(), Box::new(review)).await.unwrap();
+    decide_on(&*setup.store, PullToChange("shop".into(), 1), at(), review).await.unwrap();
     setup.store.comment("shop", 1, by("Not submitted.", 2)).await.unwrap();
 
     let forge = setup.hosts.of(&setup.project).await.unwrap();

@@ -12,14 +12,13 @@ use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Error, Refusal, RefusalKind};
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::idempotency::KeyReused;
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::message::MAX_QUEUED;
 use journeyman_core::ports::{PullPagesError, StoreError, UpdateError};
 use journeyman_core::rate::{RateKind, RateState, WINDOW};
+use journeyman_core::refusal;
 use journeyman_core::run::ReasonCode;
-use journeyman_core::trust::EXCHANGE_INTERVAL;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -300,76 +299,15 @@ impl From<Refusal> for ApiError {
     }
 }
 
-impl From<AdminRefusal> for ApiError {
-    fn from(refusal: AdminRefusal) -> Self {
-        let text = refusal.to_string();
-        let conflict = |code| Self::new(StatusCode::CONFLICT, code, text.clone());
-        match refusal {
-            AdminRefusal::NoProject => Self::project_not_found(),
-            AdminRefusal::NoKey => Self::key_not_found(),
-            AdminRefusal::NoWebhook => Self::new(StatusCode::NOT_FOUND, ErrorCode::WebhookNotFound, text),
-            AdminRefusal::TooManyWebhooks => conflict(ErrorCode::TooManyWebhooks),
-            AdminRefusal::NoTemplate => Self::new(StatusCode::NOT_FOUND, ErrorCode::TemplateNotFound, text),
-            AdminRefusal::TemplateExists => conflict(ErrorCode::TemplateExists),
-            AdminRefusal::TooManyTemplates => conflict(ErrorCode::TooManyTemplates),
-            AdminRefusal::NoTrust => Self::new(StatusCode::NOT_FOUND, ErrorCode::TrustNotFound, text),
-            AdminRefusal::TrustExists => conflict(ErrorCode::TrustExists),
-            AdminRefusal::TooManyTrusts => conflict(ErrorCode::TooManyTrusts),
-            // The exchange of a token refuses it as one that no trust accepts.
-            AdminRefusal::TrustOwnerEnded | AdminRefusal::TokenKeyRevoked => {
-                Self::forbidden(ErrorCode::TokenNotTrusted, text)
-            }
-            AdminRefusal::ExchangedTooOften(wait) => too_many_exchanges(text, wait),
-            AdminRefusal::TooManyLiveKeys { .. } => too_many_exchanges(text, EXCHANGE_INTERVAL),
-            AdminRefusal::NoJob => Self::job_not_found(),
-            AdminRefusal::JobActive => conflict(ErrorCode::JobBusy),
-            AdminRefusal::JobChanged => Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text),
-            AdminRefusal::KeyExpires => Self::new(StatusCode::FORBIDDEN, ErrorCode::KeyLimited, text),
-            AdminRefusal::KeyEnded => conflict(ErrorCode::KeyEnded),
-            // Only a message in Slack uses a code, and it is answered there.
-            AdminRefusal::NoSlackCode => Self::bad_request(ErrorCode::BadRequest, text),
-            AdminRefusal::NoSlackWorkspace => Self::new(StatusCode::NOT_FOUND, ErrorCode::SlackWorkspaceNotFound, text),
-            AdminRefusal::SlackWorkspaceExists => conflict(ErrorCode::SlackWorkspaceExists),
-            AdminRefusal::NoCodeHost => Self::new(StatusCode::NOT_FOUND, ErrorCode::CodeHostNotFound, text),
-            AdminRefusal::CodeHostExists => conflict(ErrorCode::CodeHostExists),
-            AdminRefusal::CodeHostUsed => conflict(ErrorCode::CodeHostUsed),
-            AdminRefusal::ProjectExists => conflict(ErrorCode::ProjectExists),
-            AdminRefusal::ProjectBusy => conflict(ErrorCode::ProjectBusy),
-            AdminRefusal::ProjectChanged => conflict(ErrorCode::ChangedMeanwhile),
-            AdminRefusal::InvalidProject(_)
-            | AdminRefusal::InvalidWebhook(_)
-            | AdminRefusal::InvalidCodeHost(_)
-            | AdminRefusal::InvalidTrust(_)
-            | AdminRefusal::InvalidTemplate(_)
-            | AdminRefusal::InvalidSlack(_)
-            | AdminRefusal::EmptyReview
-            | AdminRefusal::TooManyDrafts => Self::bad_request(ErrorCode::InvalidBody, text),
-            AdminRefusal::VersionMismatch { .. } => {
-                Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text)
-            }
-            AdminRefusal::KeyReused(error) => error.into(),
-            AdminRefusal::NoUser => Self::new(StatusCode::NOT_FOUND, ErrorCode::UserNotFound, text),
-            AdminRefusal::UserExists => conflict(ErrorCode::UserExists),
-            AdminRefusal::UserDisabled => conflict(ErrorCode::UserDisabled),
-            AdminRefusal::LastAdministrator => conflict(ErrorCode::LastAdministrator),
-            AdminRefusal::NoIdentity => conflict(ErrorCode::IdentityMissing),
-            AdminRefusal::PasswordMissing => conflict(ErrorCode::PasswordMissing),
-            // The interface has no operations on passwords, second factors, new identities, and the first administrator.
-            AdminRefusal::UserChanged
-            | AdminRefusal::IdentityTaken
-            | AdminRefusal::CodeMissing
-            | AdminRefusal::HasSecondFactor
-            | AdminRefusal::NoSecondFactor
-            | AdminRefusal::NoPasskey
-            | AdminRefusal::TooManyPasskeys
-            | AdminRefusal::PasskeyKnown
-            | AdminRefusal::IdentityConnected
-            | AdminRefusal::HasAdministrator
-            | AdminRefusal::LinkExpired
-            | AdminRefusal::NoPull
-            | AdminRefusal::NoComment
-            | AdminRefusal::PullExists(_)
-            | AdminRefusal::PullNotOpen => Self::internal(&text),
+impl From<refusal::Refusal> for ApiError {
+    /// Kinds that no operation of this interface can return have no code.
+    fn from(refusal: refusal::Refusal) -> Self {
+        let (code, status) = (ErrorCode::named(&refusal.code()), StatusCode::from_u16(refusal.status()));
+        let (Some(code), Ok(status)) = (code, status) else { return Self::internal(&refusal) };
+        let error = Self::new(status, code, refusal.detail);
+        match refusal.kind {
+            refusal::RefusalKind::TooOften(wait) => error.with(RETRY_AFTER, HeaderValue::from(seconds_up(wait))),
+            _ => error,
         }
     }
 }
@@ -378,11 +316,6 @@ impl From<KeyReused> for ApiError {
     fn from(error: KeyReused) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::IdempotencyKeyReused, error.to_string())
     }
-}
-
-fn too_many_exchanges(text: String, wait: Duration) -> ApiError {
-    ApiError::new(StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyExchanges, text)
-        .with(RETRY_AFTER, HeaderValue::from(seconds_up(wait)))
 }
 
 /// Returns 429 with the headers of a rate limit. The policy has no window, because the limit is the number of queued
@@ -456,6 +389,45 @@ mod tests {
         let corrupt = StoreError::Corrupt { table: "jobs", row: "x".to_owned(), detail: "y".to_owned() };
         assert_eq!(answered(corrupt), (500, "internal", false));
         assert!(!ApiError::from(unavailable).problem.text.contains("/secret/path"), "details are only for the log");
+    }
+
+    #[test]
+    fn each_refusal_of_a_resource_has_a_code_with_its_status() {
+        use refusal::{Refusal, RefusalKind, ResourceKind};
+        let managed = [
+            ResourceKind::Webhook,
+            ResourceKind::Template,
+            ResourceKind::CodeHost,
+            ResourceKind::Trust,
+            ResourceKind::SlackWorkspace,
+        ];
+        let kinds = [RefusalKind::NotFound, RefusalKind::Invalid, RefusalKind::VersionMismatch];
+        for resource in managed {
+            for kind in kinds {
+                let refusal = Refusal::new(kind, resource, "x");
+                let (status, code, _) = answered(refusal.clone());
+                assert_eq!((status, code), (refusal.status(), refusal.code().as_str()), "{kind:?} {resource:?}");
+            }
+        }
+        for (kind, resource) in [
+            (RefusalKind::Exists, ResourceKind::Template),
+            (RefusalKind::Exists, ResourceKind::CodeHost),
+            (RefusalKind::Exists, ResourceKind::Trust),
+            (RefusalKind::Exists, ResourceKind::SlackWorkspace),
+            (RefusalKind::TooMany, ResourceKind::Webhook),
+            (RefusalKind::TooMany, ResourceKind::Template),
+            (RefusalKind::TooMany, ResourceKind::Trust),
+            (RefusalKind::Used, ResourceKind::CodeHost),
+        ] {
+            let refusal = Refusal::new(kind, resource, "x");
+            let (status, code, _) = answered(refusal.clone());
+            assert_eq!((status, code), (refusal.status(), refusal.code().as_str()), "{kind:?} {resource:?}");
+        }
+        let often = RefusalKind::TooOften(Duration::from_millis(1500));
+        let refusal = Refusal::new(often, ResourceKind::Token, "x");
+        assert_eq!(answered(refusal), (429, "too_many_exchanges", true));
+        let of_a_page = Refusal::new(RefusalKind::Missing, ResourceKind::SecondFactor, "x");
+        assert_eq!(answered(of_a_page), (500, "internal", false), "no operation returns it");
     }
 
     #[test]

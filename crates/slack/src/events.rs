@@ -1,7 +1,7 @@
 //! The bodies of requests and envelopes.
 
-use journeyman_core::admin::slack::is_slack_id;
 use journeyman_core::ports::{SlackDelivery, SlackEnvelope};
+use journeyman_core::slack::check::is_slack_id;
 use journeyman_core::slack::{SlackAuthor, SlackContent, SlackEvent, SlackInstallation, SlackText};
 use serde::Deserialize;
 use serde::de::IgnoredAny;

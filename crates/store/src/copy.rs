@@ -14,93 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::PostgresOpenError;
 use crate::postgres::{Connector, PgError, PostgresStore};
 use crate::sqlite::SCHEMA_VERSION;
-
-/// All tables with their keys. Referenced tables come before the tables that refer to them.
-pub(crate) const TABLES: &[(&str, &str)] = &[
-    ("meta", "name"),
-    ("projects", "id"),
-    ("project_secrets", "project, name"),
-    ("retired_secrets", "project, key"),
-    ("jobs", "id"),
-    ("messages", "number"),
-    ("runs", "number"),
-    ("log", "job, seq"),
-    ("idempotency_keys", "project, key"),
-    ("rate_windows", "project, kind"),
-    ("keys", "id"),
-    ("project_holds", "project"),
-    ("audit", "number"),
-    ("users", "id"),
-    ("sessions", "hash"),
-    ("links", "hash"),
-    ("pulls", "repository, number"),
-    ("comments", "repository, number, place"),
-    ("spending", "project, kind, subject"),
-    ("tasks", "number"),
-    ("duties", "name"),
-    ("code_hosts", "id"),
-    ("code_host_secrets", "code_host, name"),
-    ("locks", "name"),
-    ("job_pulls", "host, repository, number"),
-    ("inbox", "number"),
-    ("job_issues", "host, repository, number"),
-    ("check_watches", "job"),
-    ("base_comparisons", "host, repository, number"),
-    ("comparison_schedule", "project"),
-    ("polls", "project"),
-    ("job_attributes", "project, attribute, created_at, job"),
-    ("deleted", "subject"),
-    ("usage_days", "day, project, model, author, key"),
-    ("feed", "number"),
-    ("feed_position", "one"),
-    ("webhooks", "id"),
-    ("webhook_secrets", "webhook, name"),
-    ("deliveries", "number"),
-    ("trusts", "id"),
-    ("slack_workspaces", "id"),
-    ("slack_secrets", "workspace, name"),
-    ("slack_codes", "hash"),
-    ("slack_events", "number"),
-    ("slack_threads", "workspace, channel, thread"),
-    ("slack_posts", "number"),
-    ("workers", "id"),
-    ("imports", "project"),
-    ("templates", "id"),
-    ("reservations", "number"),
-];
-
-/// The tables whose rows triggers write when the rows of other tables are copied.
-pub(crate) const DERIVED: &[&str] = &["usage_models"];
-
-/// The tables whose rows are numbered by the database.
-pub(crate) const NUMBERED: &[&str] = &[
-    "messages",
-    "runs",
-    "audit",
-    "tasks",
-    "inbox",
-    "feed",
-    "deliveries",
-    "slack_events",
-    "slack_posts",
-    "reservations",
-];
-
-/// The columns whose numbers clients compare with those of an earlier answer (versions, as entity tags), or that must
-/// never be given twice (fencing tokens), with their tables. A new epoch continues them after its base.
-pub(crate) const COUNTED: &[(&str, &str)] = &[
-    ("projects", "version"),
-    ("keys", "version"),
-    ("users", "version"),
-    ("code_hosts", "version"),
-    ("polls", "version"),
-    ("webhooks", "version"),
-    ("trusts", "version"),
-    ("slack_workspaces", "version"),
-    ("imports", "version"),
-    ("templates", "version"),
-    ("duties", "token"),
-];
+use crate::tables::{TABLES, Table, numbered};
 
 /// An error from a copy. Nothing was copied.
 #[derive(Debug, thiserror::Error)]
@@ -164,7 +78,7 @@ pub async fn copy_to_postgres(from: &Path, to: &str) -> Result<Vec<(&'static str
     client.batch_execute("SET search_path TO journeyman").await?;
     let target = client.transaction().await?;
     let mut copied = Vec::new();
-    for (table, key) in TABLES {
+    for Table { name: table, key, .. } in TABLES {
         // No other process may write to the table meanwhile.
         target.batch_execute(&format!("LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")).await?;
         if target.query_opt(&format!("SELECT 1 FROM {table} LIMIT 1"), &[]).await?.is_some() {
@@ -174,7 +88,7 @@ pub async fn copy_to_postgres(from: &Path, to: &str) -> Result<Vec<(&'static str
         compare(&source, &target, table, key).await?;
         copied.push((*table, rows));
     }
-    for table in NUMBERED {
+    for table in numbered() {
         target.query(&next_number(table), &[]).await?;
     }
     target.commit().await?;

@@ -6,7 +6,6 @@
 //! requests through one module, so that a command has the same effect in each of them.
 
 mod accept;
-mod admin;
 mod backup;
 mod copy;
 mod lists;
@@ -21,6 +20,7 @@ mod spans;
 mod spending;
 mod sql;
 mod sqlite;
+mod tables;
 mod ticket;
 mod vault;
 mod wakeups;

@@ -4,7 +4,6 @@
 //! are in the schema `journeyman`.
 
 mod accept;
-mod admin;
 mod batch;
 mod connect;
 mod durability;
@@ -22,7 +21,6 @@ mod rows;
 mod sealed;
 mod session;
 mod spending;
-mod sweep;
 mod tx;
 mod usage;
 mod webhooks;
@@ -38,11 +36,9 @@ use journeyman_core::time::{IdGen, Timestamp};
 use tokio_postgres::Row;
 use tracing::Instrument as _;
 
-pub(crate) use self::accept::lock_number;
 use self::batch::{Batches, CONFLICTS};
 pub(crate) use self::connect::Connector;
 pub(crate) use self::connect::DURABLE;
-use self::connect::PLAN_FOR_MANY;
 #[cfg(test)]
 pub(crate) use self::connect::SET_UP;
 pub use self::connect::UrlError;
@@ -57,6 +53,7 @@ use self::session::Session;
 use crate::retention::Ends;
 use crate::spans::transaction;
 use crate::sql::SqlStore;
+use crate::sql::sweep::sweep;
 use crate::vault::{MasterKeys, NONCE_BYTES, VaultError};
 
 /// A store in a PostgreSQL database.
@@ -326,10 +323,7 @@ impl Store for PostgresStore {
 
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
         // A removed event must have had a position, so that readers who missed it notice.
-        self.assign_positions().await?;
-        let mut calls: Vec<Call> = PLAN_FOR_MANY.map(|setting| call!(setting)).into();
-        calls.extend(sweep::calls(Ends::new(now, retention), limit));
-        let answers = self.write(calls).await?;
-        Ok(sweep::swept(answers.get(PLAN_FOR_MANY.len()..).unwrap_or_default()))
+        self.assign_all_positions().await?;
+        sweep(&self.database, Ends::new(now, retention), limit).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use journeyman_core::admin::DELETED_FOR;
+use journeyman_core::decision::DELETED_FOR;
 use journeyman_core::feed::FEED_LIFETIME;
 use journeyman_core::idempotency::LIFETIME;
 use journeyman_core::inbox::INBOX_LIFETIME;

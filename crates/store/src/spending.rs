@@ -1,4 +1,4 @@
-//! The rules of budgets that all stores share.
+//! The rules of budgets, which both databases share.
 
 use journeyman_core::model::budget::{Refusal, Scope, Used, check_all};
 use journeyman_core::ports::{NewReservation, Sums};

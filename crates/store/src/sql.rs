@@ -4,23 +4,28 @@
 //! implemented once, with statements ([`sql!`]) and functions on transactions ([`Tx`]). Accepting, claiming, heartbeats,
 //! the log and receipts have an implementation for each database instead.
 
+mod admin;
 pub(crate) mod audit;
 pub(crate) mod checks;
 pub(crate) mod code_hosts;
 pub(crate) mod comparisons;
+pub(crate) mod feed;
 pub(crate) mod holds;
 mod imports;
 pub(crate) mod inbox;
 pub(crate) mod keys;
+mod lock;
 pub(crate) mod outbox;
 mod polls;
 pub(crate) mod projects;
 pub(crate) mod pulls;
+pub(crate) mod resource;
 mod row;
 pub(crate) mod slack;
 mod statement;
-pub(crate) mod templates;
-pub(crate) mod trusts;
+pub(crate) mod sweep;
+mod templates;
+mod trusts;
 mod tx;
 pub(crate) mod users;
 pub(crate) mod webhooks;
@@ -35,10 +40,10 @@ use journeyman_core::epoch::Epoch;
 use journeyman_core::ports::StoreError;
 use journeyman_core::time::IdGen;
 
+pub(crate) use self::lock::{lock, lock_number};
 pub(crate) use self::row::Row;
-pub(crate) use self::statement::{Statement, Text, Value, as_text, for_sqlite, sql};
+pub(crate) use self::statement::{Statement, Text, Value, as_text, for_sqlite, sql, text};
 pub(crate) use self::tx::{DbError, Tx};
-use crate::postgres::lock_number;
 use crate::vault::MasterKeys;
 use crate::wakeups::Wakeups;
 
@@ -71,6 +76,12 @@ pub(crate) trait Database: Send + Sync + 'static {
 
     /// Returns the current epoch.
     fn epoch(&self) -> Epoch;
+
+    /// Gives the events of the feed that have no position the next ones. With SQLite, an event gets its position when it
+    /// is stored.
+    async fn assign_positions(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Runs a short query by key. With SQLite, it runs on the calling thread (docs/decisions/0008-point-reads.md).
     async fn look_up(&self, query: Statement) -> Result<Vec<Row>, StoreError>;
@@ -117,10 +128,4 @@ pub(crate) trait Database: Send + Sync + 'static {
 /// Decodes rows.
 pub(crate) fn decoded<T>(rows: &[Row], read: Read<T>) -> Result<Vec<T>, StoreError> {
     rows.iter().map(read).collect()
-}
-
-/// Returns the statement that waits until no other transaction has a lock of this kind and name, and takes it until the
-/// end of the transaction. SQLite has one transaction that writes at a time, so nothing happens there.
-pub(crate) fn lock(kind: &str, scope: &str, name: &str) -> Statement {
-    sql!(sqlite: "", postgres: "SELECT pg_advisory_xact_lock($1)"; lock_number(kind, scope, name))
 }

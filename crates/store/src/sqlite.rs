@@ -4,7 +4,6 @@
 //! `docs/decisions/0002-sqlite-writer.md` explains why this uses `rusqlite` on separate threads instead of an async
 //! driver.
 
-mod admin;
 mod cache;
 mod compact;
 mod epoch;
@@ -20,7 +19,6 @@ mod recover;
 mod rows;
 mod sealed;
 mod spending;
-mod sweep;
 mod temporary;
 mod tx;
 mod usage;
@@ -51,6 +49,7 @@ use self::temporary::TemporaryFolder;
 use self::write::Writer;
 use crate::retention::Ends;
 use crate::sql::SqlStore;
+use crate::sql::sweep::sweep;
 use crate::vault::{MasterKeys, NONCE_BYTES, VaultError};
 use crate::wakeups::Wakeups;
 
@@ -293,8 +292,7 @@ impl Store for SqliteStore {
 
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
         let ends = Ends::new(now, retention);
-        let swept = self.writer.write(move |db| Ok::<_, error::OpError<StoreError>>(sweep::sweep(db, ends, limit)?));
-        let swept = swept.await?;
+        let swept = sweep(&self.database, ends, limit).await?;
         // The last batch of a sweep returns the pages that all of its batches have freed.
         if swept.most() < limit {
             self.give_back().await?;

@@ -44,7 +44,7 @@ pub use models::{Asked, Fault, ModelServer, Recorded, Reply, TOKENS};
 pub use patience::{PATIENCE, until, until_async, within};
 pub use postgres::Postgres;
 pub use sandbox::FakeSandbox;
-pub use seeds::Seeds;
+pub use seeds::{Refused, Seeds, decide_on};
 pub use slack::{FakePost, FakeSlack, SlackFault};
 pub use still_time::StillTime;
 pub use tapped::{Call, Tap, Tapped};

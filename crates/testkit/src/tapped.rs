@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::admin::{Once, Subject};
 use journeyman_core::audit::{AuditEntry, AuditFilter, AuditLine};
 use journeyman_core::checks::{Check, CheckWatch};
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecrets, PullRef, PullRepository};
+use journeyman_core::decision::{AnyDecision, Once};
 use journeyman_core::feed::{FeedEnds, FeedEntry, FeedQuery};
 use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{
@@ -29,12 +29,12 @@ use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminError, AdminStore, Administered, CheckStore, ClaimFn, ClaimQuery, CodeHostStore, ComparisonStore,
-    Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, ImportStore,
-    InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobLists, JobOverview, JobStore, JobWatch, KeyStore,
-    LockStore, MessageFilter, NewReservation, OutboxStore, Picked, PollStore, PoolState, ProjectJobs, ProjectStore,
-    PullCounts, PullFilter, PullIndex, PullStore, Resealed, Reservation, ReserveError, Retention, SealedCensus,
-    SealedKind, SealedPage, SealedStore, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError,
-    Sums, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    Decide, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, ImportStore, InboxFilter,
+    InboxStore, JobCounts, JobExtras, JobFilter, JobLists, JobOverview, JobStore, JobWatch, KeyStore, LockStore,
+    MessageFilter, NewReservation, OutboxStore, Picked, PollStore, PoolState, ProjectJobs, ProjectStore, PullCounts,
+    PullFilter, PullIndex, PullStore, Resealed, Reservation, ReserveError, Retention, SealedCensus, SealedKind,
+    SealedPage, SealedStore, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept,
+    TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity};
@@ -286,7 +286,7 @@ delegate! {
 
 delegate! {
     AdminStore {
-        write administer(subject: Subject, once: Option<Once>, now: Timestamp, decide: DecideAdmin) -> Result<Administered, AdminError>;
+        write administer(decision: AnyDecision, once: Option<Once>, now: Timestamp) -> Result<Administered, AdminError>;
         read answered(claim: Claim, now: Timestamp) -> Result<Option<String>, AdminError>;
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use journeyman_core::admin;
-use journeyman_core::admin::{AdminRefusal, Subject};
+use journeyman_core::decision;
+use journeyman_core::decision::slack::SlackCode;
 use journeyman_core::engine::Control;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::inbox::InboxState;
@@ -14,6 +14,7 @@ use journeyman_core::markdown::slack_line;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::model::Effort;
 use journeyman_core::ports::{AdminError, SlackEventFilter, StoreError, UpdateError};
+use journeyman_core::refusal::ResourceKind;
 use journeyman_core::retry::backoff;
 use journeyman_core::slack::route::{self, Ask};
 use journeyman_core::slack::status::{
@@ -277,10 +278,10 @@ impl UseCases {
         let (account, owner, name) = (asked.message.user.clone(), user.id, user.name.clone());
         let caller = Caller { origin: Origin::Slack, ..Caller::user(Arc::new(user), None) };
         let audit = caller.audit(now, "slack_account.connected", format!("{id}/{account}"));
-        let decide = Box::new(move |state: &_| admin::slack::link(state, &account, owner, hash, audit.clone()));
-        match self.administer(Subject::SlackCode(*id, hash), None, decide).await {
+        let decide = move |state: &_| decision::slack::link(state, &account, owner, hash, audit.clone());
+        match self.administer(SlackCode(*id, hash), None, decide).await {
             // Another account used the code meanwhile.
-            Err(AdminError::Refused(AdminRefusal::NoSlackCode)) => Ok(code_refused()),
+            Err(AdminError::Refused(refusal)) if refusal.resource == ResourceKind::SlackCode => Ok(code_refused()),
             done => done.map(|_| connected(&name)).map_err(Delay::from),
         }
     }

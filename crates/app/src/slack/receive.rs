@@ -1,8 +1,7 @@
 //! Stores events of Slack before they are acknowledged.
 
-use journeyman_core::admin::Subject;
-use journeyman_core::admin::slack::revoke_code;
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision::slack::{SlackCode, revoke_code};
 use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::ports::{AdminError, HookRefusal, SignedRequest, SlackDelivery, StoreError};
 use journeyman_core::slack::route::{hide_code, is_used};
@@ -152,8 +151,8 @@ impl UseCases {
             subject: owner.to_string(),
             address: None,
         };
-        let decide = Box::new(move |state: &_| Ok(revoke_code(state, code, audit.clone())));
-        match self.administer(Subject::SlackCode(workspace, code), None, decide).await {
+        let decide = move |state: &_| Ok(revoke_code(state, code, audit.clone()));
+        match self.administer(SlackCode(workspace, code), None, decide).await {
             // The decision refuses nothing.
             Ok(_) | Err(AdminError::Refused(_)) => Ok(()),
             Err(AdminError::Store(error)) => Err(error),

@@ -2,15 +2,17 @@
 
 use futures::future::join_all;
 use journeyman_app::{Actor, Answered, Caller, Error, JobRequest, MessageRequest, RefusalKind, UseCases};
-use journeyman_core::admin::user::UserChanges;
-use journeyman_core::admin::{AdminRefusal, Precondition};
+use journeyman_core::decision::user::UserChanges;
 use journeyman_core::engine::Control;
 use journeyman_core::key::Scope;
 use journeyman_core::message::DeliveryMode;
 use journeyman_core::project::{PermissionPolicy, Project};
+use journeyman_core::refusal;
+use journeyman_core::refusal::ResourceKind;
 use journeyman_core::user::{Role, TokenHash, User};
+use journeyman_core::version::Precondition;
 
-use super::given::{all, new_key, once, operator, shop};
+use super::given::{all, new_key, once, operator, reason, shop};
 
 const fn to_role(role: Role) -> UserChanges {
     UserChanges { role: Some(role), disabled: None, has_identity: None, has_second_factor: None }
@@ -62,25 +64,25 @@ async fn a_change_of_another_version_is_refused_and_stores_nothing() {
         cases.change_project(&operator(), &shop().id, first.clone(), rename("a/b")).await.unwrap();
         let before = fixture.audited().await;
         let refused = cases.change_project(&operator(), &shop().id, first.clone(), rename("c/d")).await.unwrap_err();
-        assert_eq!(refused, Error::Admin(AdminRefusal::VersionMismatch { current: 2 }), "{name}");
+        assert_eq!(reason(&refused), (refusal::RefusalKind::VersionMismatch, ResourceKind::Project), "{name}");
         let refused = cases.delete_project(&operator(), &shop().id, first.clone()).await.unwrap_err();
-        assert_eq!(refused, Error::Admin(AdminRefusal::VersionMismatch { current: 2 }), "{name}");
+        assert_eq!(reason(&refused), (refusal::RefusalKind::VersionMismatch, ResourceKind::Project), "{name}");
 
         let user = add_user(cases, "ada", Role::Administrator).await;
         let other = add_user(cases, "bob", Role::Member).await;
         cases.change_user(&operator(), other.id, first.clone(), to_role(Role::Viewer)).await.unwrap();
         let refused = cases.change_user(&operator(), other.id, first.clone(), to_disabled(true)).await.unwrap_err();
-        assert_eq!(refused, Error::Admin(AdminRefusal::VersionMismatch { current: 2 }), "{name}");
+        assert_eq!(reason(&refused), (refusal::RefusalKind::VersionMismatch, ResourceKind::User), "{name}");
         let last =
             cases.change_user(&operator(), user.id, Precondition::None, to_role(Role::Viewer)).await.unwrap_err();
-        assert_eq!(last, Error::Admin(AdminRefusal::LastAdministrator), "{name}");
+        assert_eq!(reason(&last), (refusal::RefusalKind::Missing, ResourceKind::Administrator), "{name}");
 
         let Answered::New(created) = cases.create_key(&operator(), new_key(), None, |_| String::new()).await.unwrap()
         else {
             unreachable!("there is no idempotency key")
         };
         let refused = cases.revoke_key(&operator(), created.key.id, Precondition::Version(vec![2])).await.unwrap_err();
-        assert_eq!(refused, Error::Admin(AdminRefusal::VersionMismatch { current: 1 }), "{name}");
+        assert_eq!(reason(&refused), (refusal::RefusalKind::VersionMismatch, ResourceKind::Key), "{name}");
         let project = fixture.store.project(shop().id).await.unwrap().unwrap();
         assert_eq!((project.model.as_str(), project.version), ("a/b", 2), "{name}");
         let after = fixture.audited().await;
@@ -132,7 +134,7 @@ async fn a_user_is_created_with_a_link_and_changed_at_once() {
         assert_eq!((stored.user, stored.expires_at), (Some(created.user.id), created.link.expires_at), "{name}");
         assert_eq!(create().await.unwrap(), Answered::Replayed(created.link.url.clone()), "{name}");
         let taken = cases.create_user(&operator(), "ada", Role::Viewer, None, |_| String::new()).await.unwrap_err();
-        assert_eq!(taken, Error::Admin(AdminRefusal::UserExists), "{name}");
+        assert_eq!(reason(&taken), (refusal::RefusalKind::Exists, ResourceKind::User), "{name}");
 
         let both = UserChanges { role: Some(Role::Viewer), ..to_disabled(true) };
         let id = created.user.id;
@@ -142,7 +144,7 @@ async fn a_user_is_created_with_a_link_and_changed_at_once() {
         let again = cases.change_user(&operator(), id, Precondition::None, both).await.unwrap();
         assert_eq!(again, changed, "{name}: the same values change nothing");
         let refused = cases.create_link(&operator(), id, None, |_| String::new()).await.unwrap_err();
-        assert_eq!(refused, Error::Admin(AdminRefusal::UserDisabled), "{name}");
+        assert_eq!(reason(&refused), (refusal::RefusalKind::Disabled, ResourceKind::User), "{name}");
         let expected = ["user.created", "user.link", "user.role.viewer", "user.disabled"];
         assert_eq!(fixture.audited().await, expected.map(|action| format!("cli {action} {id}")), "{name}");
     }

@@ -1,12 +1,13 @@
 //! Tests of the use cases about code hosts, on every kind of store.
 
+use journeyman_core::refusal;
+use journeyman_core::resource::exists;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_app::{Answered, Error, Refusal, RefusalKind};
-use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::code_host::draft::Draft;
 use journeyman_core::code_host::expiry::CredentialOwner;
 use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostName, HostSecret};
@@ -16,12 +17,14 @@ use journeyman_core::inbox::{Content, Decision, InboxState, NewEvent, Next, Outc
 use journeyman_core::key::Scope;
 use journeyman_core::ports::{DescribedHost, Forge, ForgeError, Forges};
 use journeyman_core::project::{CODE_HOST_TOKEN, Project, SecretChanges};
+use journeyman_core::refusal::ResourceKind;
 use journeyman_core::run::Reason;
 use journeyman_core::secret::SecretValue;
 use journeyman_core::time::{Clock as _, Timestamp};
+use journeyman_core::version::Precondition;
 use journeyman_testkit::{FakeForges, FakeHosts};
 
-use super::given::{Fixture, all, all_with, once, operator, shop};
+use super::given::{Fixture, all, all_with, once, operator, reason, shop};
 
 fn id(text: &str) -> CodeHostId {
     text.parse().unwrap()
@@ -101,17 +104,25 @@ async fn a_code_host_is_created_replaced_and_removed() {
             Draft { username: Some("bot".to_owned()), secrets: [(HostSecret::Webhook, None)].into(), ..draft() };
         let stale = Precondition::Version(vec![7]);
         let refused = fixture.cases.replace_code_host(&operator(), &id("github"), stale.clone(), change.clone()).await;
-        assert_eq!(refused, Err(Error::Admin(AdminRefusal::VersionMismatch { current: 1 })), "{name}");
+        assert_eq!(
+            reason(&refused.unwrap_err()),
+            (refusal::RefusalKind::VersionMismatch, ResourceKind::CodeHost),
+            "{name}"
+        );
         let current = Precondition::Version(vec![1]);
         let changed = fixture.cases.replace_code_host(&operator(), &id("github"), current, change).await.unwrap();
         assert_eq!((changed.host.version, changed.has_token, changed.has_webhook_secret), (2, true, false), "{name}");
         assert_eq!(changed.host.created_at, made.host.created_at, "{name}");
 
         let refused = fixture.cases.remove_code_host(&operator(), &id("github"), stale).await;
-        assert_eq!(refused, Err(Error::Admin(AdminRefusal::VersionMismatch { current: 2 })), "{name}");
+        assert_eq!(
+            reason(&refused.unwrap_err()),
+            (refusal::RefusalKind::VersionMismatch, ResourceKind::CodeHost),
+            "{name}"
+        );
         fixture.cases.remove_code_host(&operator(), &id("github"), Precondition::None).await.unwrap();
         let gone = fixture.cases.code_host(&operator(), &id("github")).await;
-        assert_eq!(gone, Err(Error::Admin(AdminRefusal::NoCodeHost)), "{name}");
+        assert_eq!(reason(&gone.unwrap_err()), (refusal::RefusalKind::NotFound, ResourceKind::CodeHost), "{name}");
         assert_eq!(fixture.store.code_host_secrets(id("github")).await.unwrap().token, None, "{name}");
         let audited = ["cli code_host.created github", "cli code_host.changed github", "cli code_host.removed github"];
         assert_eq!(fixture.audited().await, audited, "{name}");
@@ -123,7 +134,7 @@ async fn an_id_and_an_address_are_used_once() {
     for fixture in all().await {
         let name = fixture.name;
         fixture.add_host("github", &draft()).await.unwrap();
-        let exists = Err(Error::Admin(AdminRefusal::CodeHostExists));
+        let exists = Err(Error::Admin(exists::<CodeHost>()));
         let elsewhere = Draft { url: "https://ghe.example".to_owned(), ..draft() };
         assert_eq!(fixture.add_host("github", &elsewhere).await, exists, "{name}: the ID");
         assert_eq!(fixture.add_host("other", &draft()).await, exists, "{name}: the address");
@@ -213,7 +224,7 @@ async fn a_code_host_that_a_project_names_is_not_removed() {
         project.settings.code_host.host = Some(id("github"));
         fixture.cases.create_project(&operator(), (project, [].into()), None, |_| String::new()).await.unwrap();
         let refused = fixture.cases.remove_code_host(&operator(), &id("github"), Precondition::None).await;
-        assert_eq!(refused, Err(Error::Admin(AdminRefusal::CodeHostUsed)), "{name}");
+        assert_eq!(reason(&refused.unwrap_err()), (refusal::RefusalKind::Used, ResourceKind::CodeHost), "{name}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use journeyman_app::{Actor, Caller, Idempotency, Parts, UseCases};
+use journeyman_app::{Actor, Caller, Error, Idempotency, Parts, UseCases};
 use journeyman_core::agent::{AgentSpec, Agents};
 use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::Fingerprint;
@@ -10,6 +10,7 @@ use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::message::Origin;
 use journeyman_core::ports::{Forges, Hooks, Slack, Store};
 use journeyman_core::project::Project;
+use journeyman_core::refusal::{RefusalKind, ResourceKind};
 use journeyman_core::time::Timestamp;
 use journeyman_store::{MasterKey, PostgresStore, Schema, SqliteStore};
 use journeyman_testkit::{FakeComparisons, FakeForges, FakeHosts, FakeSlack, Postgres, Tap, Tapped, World};
@@ -117,6 +118,14 @@ pub(crate) fn once(key: &str, request: &str) -> Option<Idempotency> {
 
 pub(crate) fn new_key() -> NewKey {
     NewKey { name: "ci".to_owned(), scopes: vec![Scope::Write], projects: None, expires_at: None, allowed_ips: None }
+}
+
+/// Returns what a transaction has refused, and why.
+pub(crate) fn reason(error: &Error) -> (RefusalKind, ResourceKind) {
+    match error {
+        Error::Admin(refusal) => (refusal.kind, refusal.resource),
+        other => unreachable!("{other}"),
+    }
 }
 
 impl Fixture {

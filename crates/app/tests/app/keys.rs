@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_app::{Actor, Answered, Caller, CreatedKey, Error, JobRequest, RefusalKind};
-use journeyman_core::admin::Precondition;
 use journeyman_core::key::{NewKey, Scope, parse_network};
 use journeyman_core::message::Origin;
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
+use journeyman_core::version::Precondition;
 
 use super::given::{Fixture, all, new_key, operator, shop};
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use journeyman_app::{Commented, Error, JobRequest, PullComment, RefusalKind};
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::code_host::{PullRepository, PullState};
 use journeyman_core::engine::Control;
 use journeyman_core::ids::{JobId, Sha, WorkerId};
@@ -16,12 +15,14 @@ use journeyman_core::message::{MessageStatus, Origin};
 use journeyman_core::ports::{InboxFilter, PullPagesError, UpdateError};
 use journeyman_core::position::DiffSide;
 use journeyman_core::pull::{LinePlace, MergeMethod, NewPull, Pull, Verdict};
+use journeyman_core::refusal;
+use journeyman_core::refusal::ResourceKind;
 use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::FakeForges;
 use uuid::Uuid;
 
-use super::given::{Fixture, all, operator, shop};
+use super::given::{Fixture, all, operator, reason, shop};
 
 /// Creates the project `shop`, with this number of pull requests.
 async fn with_pulls(fixture: &Fixture, count: usize) {
@@ -313,7 +314,7 @@ async fn a_thread_on_a_line_is_resolved_by_those_who_may_write() {
         cases.resolve_comments(&operator(), &id, 1, 1, false).await.unwrap();
         assert_eq!(resolved().await, None, "{name}");
         let missing = cases.resolve_comments(&operator(), &id, 1, 2, true).await;
-        assert_eq!(missing, Err(Error::Admin(AdminRefusal::NoComment)), "{name}");
+        assert_eq!(reason(&missing.unwrap_err()), (refusal::RefusalKind::NotFound, ResourceKind::Comment), "{name}");
         let lines = audited(&fixture).await;
         let expected = ["pull.comments_resolved shop#1", "pull.comments_reopened shop#1"];
         assert_eq!(lines[lines.len() - 2..], expected, "{name}");

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use journeyman_app::{Answered, CreatedKey, Error, JobRequest, RefusalKind};
-use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::engine::Control;
 use journeyman_core::job::JobStatus;
 use journeyman_core::ports::{JobFilter, UpdateError};
 use journeyman_core::project::{PermissionPolicy, Project};
+use journeyman_core::refusal;
+use journeyman_core::refusal::ResourceKind;
+use journeyman_core::version::Precondition;
 use journeyman_testkit::{FakeForges, Seeds as _};
 
-use super::given::{all, new_key, once, operator, shop};
+use super::given::{all, new_key, once, operator, reason, shop};
 
 fn text<T>(answered: Answered<T>, shown: impl Fn(&T) -> String) -> (bool, String) {
     match answered {
@@ -76,9 +78,10 @@ async fn a_key_is_used_for_one_request_and_a_refused_request_does_not_use_it() {
         cases.create_project(&operator(), (shop(), [].into()), once("p", "shop"), repository).await.unwrap();
         let other = Project::new("other".parse().unwrap(), "local:other", shop().created_at);
         let refused = cases.create_project(&operator(), (other, [].into()), once("p", "other"), repository).await;
-        assert!(matches!(refused, Err(Error::Admin(AdminRefusal::KeyReused(_)))), "{name}: {refused:?}");
+        let reused = (refusal::RefusalKind::KeyReused, ResourceKind::IdempotencyKey);
+        assert_eq!(reason(&refused.unwrap_err()), reused, "{name}");
         let refused = cases.create_project(&operator(), (shop(), [].into()), None, repository).await;
-        assert_eq!(refused.unwrap_err(), Error::Admin(AdminRefusal::ProjectExists), "{name}");
+        assert_eq!(reason(&refused.unwrap_err()), (refusal::RefusalKind::Exists, ResourceKind::Project), "{name}");
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_app::{Answered, Caller, Error, RefusalKind, SlackEdit, SlackReceived};
-use journeyman_core::admin::Precondition;
 use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::inbox::InboxState;
 use journeyman_core::message::Origin;
@@ -13,6 +12,7 @@ use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{SlackOutcome, SlackPostState, SlackSecret};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Role, TokenHash, User};
+use journeyman_core::version::Precondition;
 use journeyman_testkit::{FakeSlack, Seeds as _, SlackFault};
 use serde_json::json;
 use uuid::Uuid;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_app::SlackEdit;
-use journeyman_core::admin::Precondition;
 use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::ports::StoreError;
 use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{SlackMode, SlackSecret};
+use journeyman_core::version::Precondition;
 use journeyman_testkit::{Call, FakeForges, FakeSlack, StillTime, Tap, until_async};
 use tokio::task::JoinHandle;
 

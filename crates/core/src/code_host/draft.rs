@@ -66,7 +66,7 @@ impl Draft {
             access,
             trusted_bots: self.trusted_bots.clone(),
             defined_in: DefinedIn::Store,
-            created_at: now,
+            created_at: current.map_or(now, |current| current.created_at),
             ..CodeHost::of_address(id.clone(), self.kind, normalize_url("url", &self.url)?)
         };
         if !has_api_near(&host) {

@@ -5,6 +5,7 @@ mod admin;
 mod checks;
 mod code_hosts;
 mod comparisons;
+mod error;
 mod feed;
 mod imports;
 mod inbox;
@@ -30,10 +31,11 @@ use async_trait::async_trait;
 
 use crate::time::Timestamp;
 
-pub use self::admin::{AdminError, AdminStore, Administered, DecideAdmin};
+pub use self::admin::{AdminError, AdminStore, Administered};
 pub use self::checks::CheckStore;
 pub use self::code_hosts::{CodeHostStore, PullCounts, PullCursor, PullFilter, PullIndex};
 pub use self::comparisons::ComparisonStore;
+pub use self::error::StoreError;
 pub use self::feed::FeedStore;
 pub use self::imports::ImportStore;
 pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
@@ -61,34 +63,6 @@ pub use self::usage::UsageStore;
 pub use self::users::UserStore;
 pub use self::webhooks::{DeliveryBacklog, DeliveryFilter, WebhookStore};
 pub use self::workers::WorkerStore;
-
-/// An error of the store. Nothing was stored, except possibly after [`StoreError::Unknown`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
-    /// The database cannot be reached, or it was closed.
-    #[error("the store is not available: {0}")]
-    Unavailable(String),
-    /// The disk of the database is full. Reads work.
-    #[error("the disk of the database is full: {0}")]
-    Full(String),
-    /// Too many writes are waiting.
-    #[error("the store is overloaded: too many writes are waiting")]
-    Busy,
-    /// The store failed during a write. It is not known whether the change was stored; it was stored completely or not
-    /// at all.
-    #[error("the store failed during a write, and the change may have been stored: {0}")]
-    Unknown(String),
-    /// A row contains a value that this version cannot read.
-    #[error("the row {row} of the table {table} cannot be read: {detail}")]
-    Corrupt {
-        /// The table.
-        table: &'static str,
-        /// The key of the row.
-        row: String,
-        /// The cause.
-        detail: String,
-    },
-}
 
 /// The connections of a store to its database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

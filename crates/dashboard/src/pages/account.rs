@@ -5,7 +5,7 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use journeyman_core::admin::user::PasswordChange;
+use journeyman_core::decision::user::PasswordChange;
 use journeyman_core::ports::{PasswordsFailed, StoreError};
 use journeyman_core::user::passkey::Passkey;
 use journeyman_core::user::{Session, SessionsToEnd};

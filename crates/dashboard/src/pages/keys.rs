@@ -5,23 +5,21 @@ use std::collections::HashMap;
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, Query, State};
-use axum::response::IntoResponse;
-use axum::response::{Redirect, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_app::{Answered, CreatedKey};
-use journeyman_core::admin::Precondition;
 use journeyman_core::ids::{KeyId, ProjectId};
 use journeyman_core::key::{ApiKey, DEFAULT_LIFETIME_DAYS, KeyOrigin, NewKey, Scope, parse_network};
 use journeyman_core::time::Timestamp;
+use journeyman_core::version::Precondition;
 use serde::Deserialize;
 
 use super::secret::NewSecret;
-use crate::Shared;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::moment::{Day, Moment};
-use crate::{visible, words};
+use crate::{Shared, visible, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()

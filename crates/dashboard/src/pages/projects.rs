@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use journeyman_app::{Error, RefusalKind};
-use journeyman_core::admin::project::Proposal;
+use journeyman_core::decision::project::Proposal;
 use journeyman_core::finding::{Finding, first_failure};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::ProjectJobs;

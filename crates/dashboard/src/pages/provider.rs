@@ -10,8 +10,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use journeyman_app::Error;
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ports::{ProvenPerson, ReturnedSignIn};
+use journeyman_core::refusal::{RefusalKind, ResourceKind};
 use journeyman_core::user::{User, user_name};
 use serde::Deserialize;
 
@@ -189,7 +189,7 @@ async fn user(
     let user = services.cases.new_user(&name, role, Some(person.identity.clone()))?;
     match services.cases.add_authenticated_user(user, address).await {
         Ok(user) => Ok(Ok(user)),
-        Err(Error::Admin(AdminRefusal::UserExists)) => {
+        Err(Error::Admin(refusal)) if refusal.is(RefusalKind::Exists, ResourceKind::User) => {
             // Another window of the same person may have added the user a moment ago.
             let added = services.store.user_by_identity(person.identity).await?;
             let text = "A user with this name already exists. Sign in with the password, and connect the provider on \

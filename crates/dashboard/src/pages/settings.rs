@@ -8,7 +8,6 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_app::Error;
-use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::import::ImportStage;
 use journeyman_core::model::Effort;
@@ -18,6 +17,7 @@ use journeyman_core::project::{
     Answers, CODE_HOST_TOKEN, CheckMode, CiFiles, KeepUpToDate, Lfs, PermissionPolicy, Project, PullPolicy, Resolve,
     ReviewRequests, Reviews, SecretUse, Submodules,
 };
+use journeyman_core::version::Precondition;
 
 use super::findings::{self, Line};
 use super::problem::Problem;
@@ -353,7 +353,7 @@ async fn saved(shared: &Shared, at: &InProject, section: &str, fields: &Fields) 
                         let back = at.path(&format!("/settings/{section}?done=saved"));
                         return Ok(Redirect::to(&back).into_response());
                     }
-                    Err(Error::Admin(AdminRefusal::VersionMismatch { .. })) => {
+                    Err(Error::Admin(refusal)) if refusal.is_version_mismatch() => {
                         let text = "Someone has changed the project since you opened this page. Compare your input \
                                     with the current settings (open this page again), and save it then.";
                         error = Some(text.to_owned());

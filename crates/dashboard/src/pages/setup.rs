@@ -9,8 +9,8 @@ use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use journeyman_app::{Error, NewPassword};
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ports::StoreError;
+use journeyman_core::refusal::RefusalKind;
 use journeyman_core::user::{Role, SignInLink, TokenHash, User};
 use serde::Deserialize;
 
@@ -135,7 +135,7 @@ async fn use_link(
     let services = &shared.services;
     let refused = |error: Error| match error {
         Error::Store(error) => NotSet::Store(error),
-        Error::Admin(AdminRefusal::LinkExpired | AdminRefusal::UserChanged) => NotSet::Gone,
+        Error::Admin(refusal) if matches!(refusal.kind, RefusalKind::Ended | RefusalKind::Changed) => NotSet::Gone,
         error => NotSet::Refused(words::sentence(&error.to_string())),
     };
     let is_first = user.is_none();

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_app::{Answered, CreatedLink};
-use journeyman_core::admin::user::UserChanges;
+use journeyman_core::decision::user::UserChanges;
 use journeyman_core::user::{Role, User};
 
 use super::secret::NewSecret;

@@ -6,7 +6,7 @@ use aws_lc_rs::signature::{
 };
 use base64::engine::general_purpose::STANDARD;
 use ciborium::Value;
-use journeyman_core::admin::passkey::Presented;
+use journeyman_core::decision::passkey::Presented;
 use sha2::{Digest as _, Sha256};
 
 use super::*;

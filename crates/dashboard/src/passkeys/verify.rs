@@ -5,7 +5,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ciborium::Value;
-use journeyman_core::admin::passkey::Presented;
+use journeyman_core::decision::passkey::Presented;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::TokenHash;
 use journeyman_core::user::passkey::{Assertion, Challenge, Passkey, PasskeyRefusal};

@@ -219,7 +219,7 @@ async fn a_sign_in_ends_with_the_password_the_second_factor_and_the_user() {
             "password" => {
                 let to = PasswordHash("another long one".to_owned());
                 let keep = TokenHash::of(&token(Role::Member));
-                let change = journeyman_core::admin::user::PasswordChange { from: user.password, to, keep };
+                let change = journeyman_core::decision::user::PasswordChange { from: user.password, to, keep };
                 fixture.store.set_password(user.id, change, audit_entry()).await.unwrap();
             }
             "second factor" => {

@@ -1,10 +1,10 @@
 //! Comments on pull requests of the built-in host.
 
 use async_trait::async_trait;
-use journeyman_core::admin::pull::{author as comment_author, comment_url, review_of};
 use journeyman_core::conversation::{
     CommentPlace, CommentRef, Conversation, LineComment, Permission, Reaction, Said, Subject,
 };
+use journeyman_core::decision::pull::{author as comment_author, comment_url, review_of};
 use journeyman_core::hook::{CommentKind, HostComment, HostReview, HostUser};
 use journeyman_core::inbox::route::MARKER;
 use journeyman_core::key::Scope;

@@ -29,6 +29,12 @@ macro_rules! codes {
                 }
             }
 
+            /// Returns the code with a name.
+            #[must_use]
+            pub(crate) fn named(name: &str) -> Option<Self> {
+                [$(Self::$code),*].into_iter().find(|code| code.name() == name)
+            }
+
             /// Returns the descriptions of all codes.
             pub(crate) fn all() -> Vec<DescribedCode> {
                 vec![$(DescribedCode { name: $name, meaning: $meaning.trim_ascii(), statuses: &[$($status),+] }),*]

@@ -5,9 +5,9 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Answered, Error, Refusal, RefusalKind};
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::code_host::CodeHostId;
 use journeyman_core::ports::DescribedHost;
+use journeyman_core::resource::not_found;
 
 use crate::answer::created_as;
 use crate::app::App;
@@ -144,7 +144,7 @@ fn shown(app: &App, described: &DescribedHost) -> InstalledCodeHost {
 
 /// Parses the ID in a path. An ID that is not valid gets the same answer as one that does not exist.
 fn parsed(id: &str) -> Result<CodeHostId, ApiError> {
-    id.parse().map_err(|_| AdminRefusal::NoCodeHost.into())
+    id.parse().map_err(|_| not_found::<journeyman_core::code_host::CodeHost>().into())
 }
 
 /// Returns the error with the name that the invalid field has in this interface.

@@ -11,10 +11,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use journeyman_app::{Holder, Received, SlackReceived};
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::inbox::MOST_BYTES;
 use journeyman_core::ports::{HookRefusal, RawHook, SignedRequest};
+use journeyman_core::resource::not_found;
 use journeyman_core::slack;
 use serde_json::json;
 
@@ -37,7 +37,7 @@ pub(crate) fn routes() -> Router<App> {
 ///
 /// A code host can have the ID `slack`. No project has an ID of the form of a workspace's, so the path is not ambiguous.
 async fn of_slack(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, ApiError> {
-    let unknown = || ApiError::from(AdminRefusal::NoSlackWorkspace);
+    let unknown = || ApiError::from(not_found::<journeyman_core::slack::SlackWorkspace>());
     let Ok(id) = id.parse::<SlackWorkspaceId>() else { return receive(&app, "slack", Some(&id), request).await };
     let (parts, body) = request.into_parts();
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();

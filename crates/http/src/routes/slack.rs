@@ -6,8 +6,8 @@ use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Answered, DescribedSlack};
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ids::SlackWorkspaceId;
+use journeyman_core::resource::not_found;
 
 use crate::answer::created;
 use crate::app::App;
@@ -35,7 +35,7 @@ fn shown(app: &App, described: &DescribedSlack) -> SlackWorkspace {
 
 /// Parses the ID in a path. An ID that is not valid gets the same answer as one that does not exist.
 fn parsed(id: &str) -> Result<SlackWorkspaceId, ApiError> {
-    id.parse().map_err(|_| AdminRefusal::NoSlackWorkspace.into())
+    id.parse().map_err(|_| not_found::<journeyman_core::slack::SlackWorkspace>().into())
 }
 
 fn invalid(text: String) -> ApiError {

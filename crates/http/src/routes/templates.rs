@@ -6,8 +6,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_app::Answered;
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ids::TemplateId;
+use journeyman_core::resource::not_found;
 use journeyman_core::template;
 
 use crate::answer::created;
@@ -71,7 +71,7 @@ impl FromRequestParts<App> for InTemplate {
 /// Parses the ID in a path. An ID that is not valid gets the same answer as one that does not exist.
 async fn template_of(parts: &mut Parts, state: &App) -> Result<TemplateId, ApiError> {
     let id = segment(parts, state, "id").await.and_then(|id| id.parse().ok());
-    id.ok_or_else(|| AdminRefusal::NoTemplate.into())
+    id.ok_or_else(|| not_found::<journeyman_core::template::Template>().into())
 }
 
 /// List templates

@@ -7,8 +7,8 @@ use axum::http::header::{CACHE_CONTROL, ETAG, HeaderName, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Answered, Presented};
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ids::TrustId;
+use journeyman_core::resource::not_found;
 use journeyman_core::trust;
 
 use crate::answer::created_unused;
@@ -178,7 +178,7 @@ fn tagged(trust: &trust::Trust) -> [(HeaderName, String); 1] {
 
 /// Parses the ID in a path. An ID that is not valid gets the same answer as one that does not exist.
 fn parsed(id: &str) -> Result<TrustId, ApiError> {
-    id.parse().map_err(|_| AdminRefusal::NoTrust.into())
+    id.parse().map_err(|_| not_found::<journeyman_core::trust::Trust>().into())
 }
 
 fn invalid(text: String) -> ApiError {

@@ -7,8 +7,8 @@ use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, ETAG};
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Answered, CreatedLink, CreatedUser as Created};
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ids::UserId;
+use journeyman_core::refusal::{Refusal, ResourceKind};
 use journeyman_core::user;
 
 use crate::answer::{created_unused, renewed};
@@ -135,5 +135,5 @@ fn tag(user: &user::User) -> String {
 
 /// Parses the ID in a path. An ID that is not valid gets the same answer as one that does not exist.
 fn parsed(id: &str) -> Result<UserId, ApiError> {
-    id.parse().map_err(|_| AdminRefusal::NoUser.into())
+    id.parse().map_err(|_| Refusal::not_found(ResourceKind::User).into())
 }

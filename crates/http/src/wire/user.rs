@@ -2,7 +2,7 @@
 
 use journeyman_app as app;
 use journeyman_core::time::Timestamp;
-use journeyman_core::{admin, user};
+use journeyman_core::{decision, user};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -150,7 +150,7 @@ pub(crate) struct ChangeUser {
     has_identity: Option<bool>,
 }
 
-impl From<ChangeUser> for admin::user::UserChanges {
+impl From<ChangeUser> for decision::user::UserChanges {
     fn from(changes: ChangeUser) -> Self {
         let ChangeUser { role, disabled, has_identity } = changes;
         Self { role: role.map(user::Role::from), disabled, has_identity, has_second_factor: None }

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Request};
 use http_body_util::BodyExt;
 use journeyman_core::key::Scope;
-use journeyman_testkit::within;
+use journeyman_testkit::{until_async, within};
 use serde_json::{Value, json};
 
 use super::given::{Answer, Service, service};
@@ -122,8 +122,8 @@ async fn a_message_is_a_task_whose_answer_comes_when_it_has_ended() {
     let service = service().await;
     let params = json!({ "message": message("m1", "Fix it") });
     let (ended, ()) = tokio::join!(result(&service, "SendMessage", params), async {
-        tokio::task::yield_now().await;
-        service.work_with(Some("é".repeat(20_001))).await;
+        let claimed = until_async("a message that waits", async || service.claim().await).await;
+        service.finish(claimed, Some("é".repeat(20_001))).await;
     });
     let task = &ended["task"];
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{task}");

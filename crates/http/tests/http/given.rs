@@ -279,6 +279,9 @@ pub(crate) struct Service {
     pub(crate) shutdown: CancellationToken,
 }
 
+/// A claimed job, and the token of its lease.
+pub(crate) type Claimed = (journeyman_core::ids::JobId, journeyman_core::job::Token);
+
 /// A response with its complete body.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -483,32 +486,36 @@ impl Service {
     /// Carries out all waiting messages, with this final text of the agent.
     pub(crate) async fn work_with(&self, answer: Option<String>) {
         while let Some(claimed) = self.claim().await {
-            let (id, token) = (claimed.0, claimed.1);
-            let sha: journeyman_core::ids::Sha = "a".repeat(40).parse().unwrap();
-            let begun = TurnBegun {
-                branch: "journeyman/x".into(),
-                generation: 1,
-                base: sha.clone(),
-                head: sha.clone(),
-                pushed: None,
-                default_branch: None,
-                repository: None,
-            };
-            let ended = Report::TurnEnded {
-                head: sha,
-                commits: vec![],
-                artifacts: TurnArtifacts { answer: answer.clone(), ..TurnArtifacts::default() },
-                ending: Ending::Done,
-            };
-            let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
-            for report in [Report::TurnBegun(begun), ended, Report::Finished { outcome, usage: Usage::default() }] {
-                self.engine.report(id, token, report).await.unwrap();
-            }
+            self.finish(claimed, answer.clone()).await;
+        }
+    }
+
+    /// Carries out a claimed message, with this final text of the agent.
+    pub(crate) async fn finish(&self, (id, token): Claimed, answer: Option<String>) {
+        let sha: journeyman_core::ids::Sha = "a".repeat(40).parse().unwrap();
+        let begun = TurnBegun {
+            branch: "journeyman/x".into(),
+            generation: 1,
+            base: sha.clone(),
+            head: sha.clone(),
+            pushed: None,
+            default_branch: None,
+            repository: None,
+        };
+        let ended = Report::TurnEnded {
+            head: sha,
+            commits: vec![],
+            artifacts: TurnArtifacts { answer, ..TurnArtifacts::default() },
+            ending: Ending::Done,
+        };
+        let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
+        for report in [Report::TurnBegun(begun), ended, Report::Finished { outcome, usage: Usage::default() }] {
+            self.engine.report(id, token, report).await.unwrap();
         }
     }
 
     /// Claims the next run as a worker does.
-    pub(crate) async fn claim(&self) -> Option<(journeyman_core::ids::JobId, journeyman_core::job::Token)> {
+    pub(crate) async fn claim(&self) -> Option<Claimed> {
         let worker = WorkerId::from_uuid(Uuid::nil());
         let claimed = self.engine.claim(worker, Duration::from_secs(30)).await.unwrap()?;
         Some((claimed.job.id, claimed.lease.token))

@@ -8,11 +8,12 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
 use journeyman_app::{Answered, Caller, Error, UseCases};
-use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::code_host::draft::Draft;
 use journeyman_core::code_host::{Access, CodeHostId, DefinedIn, HostKind, HostSecret, HostSecretChanges};
 use journeyman_core::finding::{Finding, first_failure};
 use journeyman_core::ports::DescribedHost;
+use journeyman_core::refusal::{RefusalKind, ResourceKind};
+use journeyman_core::version::Precondition;
 use journeyman_http::wire::code_host::{CodeHostList, FindingList, show};
 
 use super::confirm::ConfirmArgs;
@@ -296,10 +297,10 @@ async fn check(cases: &UseCases, ids: &[CodeHostId], json: bool, color: ColorWhe
 /// Returns an error with the command that helps.
 fn explained(error: Error, id: &CodeHostId) -> anyhow::Error {
     match error {
-        Error::Admin(AdminRefusal::NoCodeHost) => {
+        Error::Admin(refusal) if refusal.is(RefusalKind::NotFound, ResourceKind::CodeHost) => {
             anyhow!("there is no code host {id}; `journeyman code-host list` lists the code hosts")
         }
-        Error::Admin(AdminRefusal::VersionMismatch { .. }) => {
+        Error::Admin(refusal) if refusal.is_version_mismatch() => {
             anyhow!("the code host {id} was changed at the same time; run the command again")
         }
         error => error.into(),

@@ -10,10 +10,10 @@ use clap_complete::engine::ArgValueCandidates;
 use ipnet::IpNet;
 use journeyman_app::{Answered, Caller, CreatedKey, Error, Refusal, RefusalKind, UseCases};
 use journeyman_client::models;
-use journeyman_core::admin::Precondition;
 use journeyman_core::ids::{KeyId, ProjectId};
 use journeyman_core::key::{DEFAULT_LIFETIME_DAYS, KeyOrigin, MAX_OVERLAP, NewKey, Scope, parse_network};
 use journeyman_core::time::Timestamp;
+use journeyman_core::version::Precondition;
 use journeyman_http::wire::key::{self, Key};
 use serde_json::{Value, json};
 

@@ -12,11 +12,12 @@ use clap::{Args, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
 use journeyman_app::{Answered, Caller, Error, Refusal, RefusalKind, UseCases};
 use journeyman_client::Method;
-use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::model::Effort;
 use journeyman_core::project::Project;
+use journeyman_core::refusal::{self, ResourceKind};
 use journeyman_core::time::{Clock, IdGen};
+use journeyman_core::version::Precondition;
 use journeyman_http::wire::project::{change, create, show};
 use serde_json::{Map, Value, json};
 
@@ -170,7 +171,7 @@ fn in_store(store: StoreArgs, command: ProjectCommand, json: bool, color: ColorW
                 match cases.create_project(&caller, proposal, None, |_| String::new()).await {
                     Ok(Answered::New(created)) => print_project(&created),
                     Ok(Answered::Replayed(_)) => Ok(()),
-                    Err(Error::Admin(AdminRefusal::ProjectExists)) => {
+                    Err(Error::Admin(refusal)) if refusal.is(refusal::RefusalKind::Exists, ResourceKind::Project) => {
                         bail!("a project with this ID already exists; change it with: journeyman project update")
                     }
                     Err(error) => Err(error.into()),

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use journeyman_app::{Answered, Caller, DescribedSlack, Error, SlackEdit, UseCases};
-use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::finding::first_failure;
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId};
 use journeyman_core::ports::Store;
+use journeyman_core::refusal::{RefusalKind, ResourceKind};
 use journeyman_core::slack::manifest::manifest;
 use journeyman_core::slack::{SlackMode, SlackSecret, SlackSecretChanges};
 use journeyman_core::user::user_name;
+use journeyman_core::version::Precondition;
 use journeyman_http::wire::code_host::FindingList;
 use journeyman_http::wire::slack as wire;
 
@@ -382,7 +383,7 @@ impl Command {
 /// Returns a result with an explanation if the workspace does not exist.
 fn known<T>(id: SlackWorkspaceId, result: Result<T, Error>) -> anyhow::Result<T> {
     result.map_err(|error| match error {
-        Error::Admin(AdminRefusal::NoSlackWorkspace) => {
+        Error::Admin(refusal) if refusal.is(RefusalKind::NotFound, ResourceKind::SlackWorkspace) => {
             anyhow!("there is no Slack workspace {id}; `journeyman slack list` lists the workspaces")
         }
         error => error.into(),

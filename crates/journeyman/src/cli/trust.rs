@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use journeyman_app::{Answered, Caller, Error, Refusal, RefusalKind, UseCases};
-use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::ids::{ProjectId, TrustId};
 use journeyman_core::key::Scope;
+use journeyman_core::refusal::{self, ResourceKind};
 use journeyman_core::trust::{self, TrustSettings};
+use journeyman_core::version::Precondition;
 use journeyman_http::wire::trust::{Trust, TrustList};
 
 use super::confirm::ConfirmArgs;
@@ -214,7 +215,7 @@ fn of_projects<T>(result: Result<T, Error>) -> anyhow::Result<T> {
 /// Returns a result with an explanation if the trust does not exist.
 fn known<T>(id: TrustId, result: Result<T, Error>) -> anyhow::Result<T> {
     match result {
-        Err(Error::Admin(AdminRefusal::NoTrust)) => {
+        Err(Error::Admin(refusal)) if refusal.is(refusal::RefusalKind::NotFound, ResourceKind::Trust) => {
             bail!("there is no trust {id}; `journeyman trust list` lists the trusts")
         }
         result => of_projects(result),

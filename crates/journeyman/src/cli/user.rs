@@ -7,11 +7,12 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 use journeyman_app::{Answered, Caller, CreatedLink, Error, UseCases};
 use journeyman_client::models::{self, ChangeUser, CreateUser};
-use journeyman_core::admin::user::UserChanges;
-use journeyman_core::admin::{AdminRefusal, Precondition};
+use journeyman_core::decision::user::UserChanges;
 use journeyman_core::ids::UserId;
 use journeyman_core::ports::{Store, StoreError};
+use journeyman_core::refusal::{RefusalKind, ResourceKind};
 use journeyman_core::user::{Role, user_name};
+use journeyman_core::version::Precondition;
 use journeyman_http::wire::user::{CreatedUser, User, UserLink};
 use serde_json::{Value, json};
 
@@ -275,7 +276,7 @@ pub(super) async fn first_link(cases: &UseCases) -> anyhow::Result<Option<String
 fn unless_claimed(created: Result<CreatedLink, Error>) -> anyhow::Result<Option<String>> {
     match created {
         Ok(link) => Ok(Some(link.url)),
-        Err(Error::Admin(AdminRefusal::HasAdministrator)) => Ok(None),
+        Err(Error::Admin(refusal)) if refusal.is(RefusalKind::Exists, ResourceKind::Administrator) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -337,6 +338,8 @@ fn row(look: Look, user: &Value) -> [String; 5] {
 mod tests {
     use journeyman_core::time::Timestamp;
 
+    use journeyman_core::refusal::Refusal;
+
     use super::*;
     use crate::cli::paint::Paint;
 
@@ -344,7 +347,8 @@ mod tests {
     fn an_administrator_who_was_just_created_needs_no_link() {
         let link = CreatedLink { url: "http://x/setup?link=y".to_owned(), expires_at: Timestamp::default() };
         assert_eq!(unless_claimed(Ok(link)).unwrap().as_deref(), Some("http://x/setup?link=y"));
-        assert_eq!(unless_claimed(Err(Error::Admin(AdminRefusal::HasAdministrator))).unwrap(), None);
+        let exists = Refusal::new(RefusalKind::Exists, ResourceKind::Administrator, "there is one");
+        assert_eq!(unless_claimed(Err(Error::Admin(exists))).unwrap(), None);
         assert!(unless_claimed(Err(Error::Internal("the disk is full".to_owned()))).is_err());
     }
 

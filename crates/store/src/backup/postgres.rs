@@ -13,10 +13,11 @@ use tokio_postgres::{Client, GenericClient, Transaction};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{BackupError, EachJob, Exported, ExportedJob, ExportedTable, JOBS, PROOF, file_error, needed_keys};
-use crate::copy::{DERIVED, NUMBERED, TABLES, next_number};
+use crate::copy::next_number;
 use crate::postgres::{Connector, DURABLE, MARK, newest_migration, page_call};
 use crate::rows::{self, Columns};
 use crate::sealed::{Counter, ROWS_AT_ONCE, Stored, all_keys};
+use crate::tables::{DERIVED, TABLES, named, numbered};
 use crate::vault::{MasterKeys, VaultError};
 use crate::{PostgresOpenError, PostgresStore};
 
@@ -130,7 +131,7 @@ pub async fn import_postgres(url: &str, from: &Path, backup: &Exported) -> Resul
             read_table(&target, table, from).await?;
         }
     }
-    for table in NUMBERED.iter().filter(|name| existing.contains(name)) {
+    for table in numbered().filter(|name| existing.contains(name)) {
         target.query(&next_number(table), &[]).await?;
     }
     if existing.contains(&"meta") {
@@ -193,10 +194,10 @@ async fn existing_tables(client: &Client) -> Result<Vec<&'static str>, BackupErr
     }
     found.retain(|name| !DERIVED.contains(&name.as_str()));
     // An unknown table would be missing from the backup.
-    match found.iter().find(|name| !TABLES.iter().any(|(table, _)| table == name)) {
+    match found.iter().find(|name| named(name).is_none()) {
         Some(unknown) => Err(BackupError::UnknownTable(unknown.clone())),
         None => {
-            Ok(TABLES.iter().map(|(table, _)| *table).filter(|table| found.iter().any(|name| name == table)).collect())
+            Ok(TABLES.iter().map(|table| table.name).filter(|table| found.iter().any(|name| name == table)).collect())
         }
     }
 }
@@ -240,7 +241,7 @@ async fn read_table(target: &Transaction<'_>, table: &ExportedTable, from: &Path
 fn check_names(tables: &[ExportedTable]) -> Result<(), BackupError> {
     let plain = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     for table in tables {
-        if !TABLES.iter().any(|(known, _)| *known == table.name) {
+        if named(&table.name).is_none() {
             return Err(BackupError::UnknownTable(table.name.clone()));
         }
         if let Some(column) = table.columns.iter().find(|column| !plain(column)) {

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use journeyman_core::idempotency::{Claim, Fingerprint, Remembered};
+use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::change::Change;
 use journeyman_core::job::{Job, JobStatus};
@@ -21,6 +21,7 @@ use super::pipeline::{Call, call};
 use super::write::Writes;
 use crate::accept::{self, Ledger};
 use crate::rows;
+use crate::sql::lock_number;
 
 /// Locks and selects the jobs that the requests of a batch change.
 pub(super) const LOCKED_JOBS: &str =
@@ -162,12 +163,6 @@ impl Needs {
         let locks: BTreeSet<i64> = keys.chain(windows).chain(branches).collect();
         locks.into_iter().collect()
     }
-}
-
-/// Returns the number of an advisory lock. Two keys with the same number wait for each other, which is harmless.
-pub(crate) fn lock_number(kind: &str, project: &str, name: &str) -> i64 {
-    let hash = Fingerprint::of(kind, format!("{project}/{name}").as_bytes()).0;
-    i64::from_le_bytes(std::array::from_fn(|index| hash[index]))
 }
 
 /// The rows that the first round trip has read, and the changes to write.

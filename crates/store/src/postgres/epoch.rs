@@ -13,7 +13,7 @@ use journeyman_core::time::{IdGen, Timestamp};
 use tokio_postgres::Client;
 
 use super::error::PgError;
-use crate::copy::{COUNTED, NUMBERED};
+use crate::tables::{counted, numbered};
 
 /// Selects the place of the database. Every role may call these functions, unless an administrator has revoked it.
 const PLACE: &str = "
@@ -132,14 +132,14 @@ impl Epochs {
         let base = i64::try_from(epoch.base).unwrap_or(i64::MAX);
         client.execute("UPDATE feed_position SET last = $1", &[&base]).await?;
         // The numbers of rows are cursors of lists.
-        for table in NUMBERED {
+        for table in numbered() {
             let text = format!(
                 "SELECT setval(own, GREATEST($1, nextval(own)))
                  FROM (SELECT pg_get_serial_sequence('{table}', 'number')::regclass AS own) AS sequence"
             );
             client.query(&text, &[&base]).await?;
         }
-        for (table, column) in COUNTED {
+        for (table, column) in counted() {
             let text = format!("UPDATE {table} SET {column} = $1 WHERE {column} < $1");
             client.execute(&text, &[&base]).await?;
         }

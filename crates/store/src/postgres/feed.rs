@@ -12,6 +12,7 @@ use super::error::PgError;
 use super::pipeline::{Call, call};
 use super::{Postgres, PostgresStore};
 use crate::rows;
+use crate::sql::feed::{ASSIGN, LOCK};
 
 /// Returns the statement that adds events, in order.
 pub(super) fn insert(events: &[FeedEvent]) -> Call {
@@ -35,24 +36,6 @@ const AT_ONCE: i64 = 10_000;
 
 const UNREAD: &str = "SELECT 1 FROM feed WHERE position IS NULL LIMIT 1";
 
-/// Takes the lock of the positions.
-pub(super) const LOCK: &str = "INSERT INTO feed_position (one, last) VALUES (1, 0)
-    ON CONFLICT (one) DO UPDATE SET last = feed_position.last";
-
-/// Assigns the next positions, except to events that another transaction is deleting. The statement sees all events that were committed before the lock was taken.
-pub(super) const ASSIGN: &str = "
-    WITH unread AS (
-        SELECT number, row_number() OVER (ORDER BY number) AS place
-        FROM (
-            SELECT number FROM feed WHERE position IS NULL ORDER BY number LIMIT 10000 FOR UPDATE SKIP LOCKED
-        ) AS oldest
-    ), assigned AS (
-        UPDATE feed SET position = (SELECT last FROM feed_position) + unread.place
-        FROM unread WHERE feed.number = unread.number RETURNING feed.position
-    )
-    UPDATE feed_position SET last = GREATEST(last, coalesce((SELECT max(position) FROM assigned), last))
-    RETURNING (SELECT count(*) FROM assigned) AS assigned";
-
 /// Selects events of all projects.
 pub(super) const FEED: &str = "SELECT * FROM feed
     WHERE position > $1 AND (cardinality($2::text[]) = 0 OR type = ANY ($2)) ORDER BY position LIMIT $3";
@@ -67,7 +50,7 @@ pub(super) const FEED_OF_PROJECTS: &str = "
     ORDER BY entry.position LIMIT $3";
 
 impl Postgres {
-    pub(super) async fn assign_positions(&self) -> Result<(), PgError> {
+    pub(super) async fn assign_all_positions(&self) -> Result<(), PgError> {
         if self.read(call!(UNREAD)).await?.is_empty() {
             return Ok(());
         }
@@ -85,7 +68,7 @@ impl Postgres {
 #[async_trait]
 impl FeedStore for PostgresStore {
     async fn feed(&self, query: FeedQuery) -> Result<Vec<FeedEntry>, StoreError> {
-        self.assign_positions().await?;
+        self.assign_all_positions().await?;
         let after = i64::try_from(query.after).unwrap_or(i64::MAX);
         let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
         let kinds: Vec<&'static str> = query.kinds.iter().map(|kind| kind.name()).collect();
@@ -100,7 +83,7 @@ impl FeedStore for PostgresStore {
     }
 
     async fn feed_ends(&self) -> Result<FeedEnds, StoreError> {
-        self.assign_positions().await?;
+        self.assign_all_positions().await?;
         let text = "SELECT (SELECT min(position) FROM feed WHERE position IS NOT NULL) AS oldest,
                            coalesce((SELECT last FROM feed_position), 0) AS newest";
         let found = self.read(call!(text)).await?;

@@ -10,6 +10,7 @@ use tracing::Instrument as _;
 
 use super::Postgres;
 use super::batch::CONFLICTS;
+use super::connect::PLAN_FOR_MANY;
 use super::error::PgError;
 use super::pipeline::{Call, call};
 use super::session::Session;
@@ -25,6 +26,10 @@ impl Database for Postgres {
 
     fn epoch(&self) -> Epoch {
         self.epochs.current()
+    }
+
+    async fn assign_positions(&self) -> Result<(), StoreError> {
+        Ok(self.assign_all_positions().await?)
     }
 
     async fn look_up(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
@@ -70,10 +75,10 @@ impl Postgres {
         T: Send,
     {
         let session = Session::open(&self.pool).await?;
-        let mut tx = PostgresTx { session, queued: vec![call!("BEGIN")] };
+        let mut tx = PostgresTx { session, queued: vec![call!("BEGIN")], takes_long: false };
         let done = operation(&mut tx).await?;
         tx.queued.push(call!("COMMIT"));
-        tx.session.run(&tx.queued).await.map_err(PgError::of_commit)?;
+        tx.send().await.map_err(PgError::of_commit)?;
         tx.session.release();
         Ok(done)
     }
@@ -83,20 +88,41 @@ impl Postgres {
 struct PostgresTx {
     session: Session,
     queued: Vec<Call>,
+    takes_long: bool,
+}
+
+impl PostgresTx {
+    /// Sends the statements, and returns the rows of each.
+    async fn send(&mut self) -> Result<Vec<Vec<tokio_postgres::Row>>, PgError> {
+        let calls = std::mem::take(&mut self.queued);
+        if self.takes_long { self.session.run_long(&calls).await } else { self.session.run(&calls).await }
+    }
 }
 
 #[async_trait]
 impl Tx for PostgresTx {
     async fn query(&mut self, statement: Statement) -> Result<Vec<Row>, DbError> {
-        let mut calls = std::mem::take(&mut self.queued);
-        calls.push(statement.into());
-        let mut answers = self.session.run(&calls).await?;
+        self.queued.push(statement.into());
+        let mut answers = self.send().await?;
         Ok(rows(answers.pop().unwrap_or_default())?)
+    }
+
+    async fn query_all(&mut self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, DbError> {
+        let first = self.queued.len();
+        self.queued.extend(statements.into_iter().map(Call::from));
+        let answers = self.send().await?;
+        Ok(answers.into_iter().skip(first).map(rows).collect::<Result<_, PgError>>()?)
     }
 
     async fn execute(&mut self, statement: Statement) -> Result<(), DbError> {
         self.queued.push(statement.into());
         Ok(())
+    }
+
+    fn take_long(&mut self) {
+        self.takes_long = true;
+        self.queued.push(call!("SET LOCAL statement_timeout = '10min'"));
+        self.queued.extend(PLAN_FOR_MANY.map(|setting| call!(setting)));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use journeyman_core::audit::AuditEntry;
 use journeyman_core::feed::FeedEntry;
-use journeyman_core::ids::{ProjectId, WebhookId};
+use journeyman_core::ids::WebhookId;
 use journeyman_core::ports::StoreError;
 use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::{
@@ -15,34 +15,12 @@ use journeyman_core::webhook::{
 
 use super::Postgres;
 use super::error::PgError;
-use super::feed::{ASSIGN, LOCK};
 use super::pipeline::{Call, call};
 use crate::lists;
 use crate::rows::{self, name_of};
 use crate::sql::Database as _;
+use crate::sql::feed::LOCK;
 use crate::sql::webhooks::{self, Deliveries, EVENTS};
-
-/// Returns the statements that store a webhook. A webhook that is new, or was disabled, begins at the end of the feed.
-pub(super) fn put(webhook: &Webhook) -> Result<[Call; 3], StoreError> {
-    // Events that were stored before the webhook must have positions before its cursor.
-    Ok([call!(LOCK), call!(ASSIGN), webhooks::put(webhook)?.into()])
-}
-
-/// Returns the statements that delete webhooks with their secrets and deliveries: one, or all of a project.
-pub(super) fn remove(id: Option<WebhookId>, project: &ProjectId) -> [Call; 5] {
-    [
-        call!(
-            "SELECT 1 FROM webhooks WHERE project = $2 AND $1 IN ('', id) ORDER BY id FOR UPDATE",
-            webhooks::id_or_empty(id),
-            project.to_string()
-        ),
-        webhooks::remove_deliveries(id, project).into(),
-        // Deliveries are made under the lock of the feed, which is taken only for the few that were made meanwhile.
-        call!(LOCK),
-        webhooks::remove_deliveries(id, project).into(),
-        webhooks::remove(id, project).into(),
-    ]
-}
 
 /// Makes deliveries of the next events, under the lock of the feed. `$1` is the time, `$2` the maximum number of
 /// deliveries, if there is more than one event, `$3` the maximum number of events.
@@ -165,7 +143,7 @@ fn number(value: u64) -> i64 {
 #[async_trait]
 impl Deliveries for Postgres {
     async fn make(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        self.assign_positions().await?;
+        self.assign_all_positions().await?;
         if self.look_up(webhooks::behind()).await?.is_empty() {
             return Ok(0);
         }

@@ -5,10 +5,13 @@ use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets, PullRef, Pul
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::ports::{CodeHostStore, PullCounts, PullFilter, PullIndex, StoreError};
 use journeyman_core::pull::IndexedPull;
+use journeyman_core::resource::{Key, Put};
 use journeyman_core::time::Timestamp;
 
+use super::admin::Sealing;
 use super::comparisons::{wake, wake_of_pull};
-use super::{Database, SqlStore, Statement, sql};
+use super::resource::{ResourceTable, statements};
+use super::{Database, DbError, Row, SqlStore, Statement, Tx, sql};
 use crate::rows::{self, Columns as _, HostDocument, to_json};
 use crate::{lists, vault};
 
@@ -26,21 +29,41 @@ impl<B: Database> CodeHostStore for SqlStore<B> {
     }
 }
 
-/// Returns the statement that stores a code host.
-pub(crate) fn put(host: &CodeHost) -> Result<Statement, StoreError> {
-    Ok(sql!(
-        "INSERT INTO code_hosts (id, name, settings, created_at, version) VALUES ($1, $2, $3, $4, $5)
-         ON CONFLICT (id) DO UPDATE SET name = $2, settings = $3, version = $5",
-        host.id.as_str(),
-        host.name().0,
-        to_json(&HostDocument::of(host))?,
-        host.created_at,
-        host.version,
-    ))
+#[async_trait]
+impl ResourceTable for CodeHost {
+    statements!("code_hosts", named "name");
+
+    fn read(row: &Row) -> Result<Self, StoreError> {
+        rows::code_host(row)
+    }
+
+    fn put(Put { resource: host, secrets }: &Put<Self>, sealing: Sealing<'_>) -> Result<Vec<Statement>, StoreError> {
+        let sealed = vault::seal_host(sealing.keys, sealing.ids, &host.id, secrets.clone())?;
+        let store = sql!(
+            "INSERT INTO code_hosts (id, name, settings, created_at, version) VALUES ($1, $2, $3, $4, $5)
+             ON CONFLICT (id) DO UPDATE SET name = $2, settings = $3, version = $5",
+            host.id.as_str(),
+            host.name().0,
+            to_json(&HostDocument::of(host))?,
+            host.created_at,
+            host.version,
+        );
+        let secrets = sealed.into_iter().map(|(name, value)| put_secret(&host.id, name, value));
+        Ok([store].into_iter().chain(secrets).collect())
+    }
+
+    async fn related(key: &Key<Self>, tx: &mut (dyn Tx + '_)) -> Result<bool, DbError> {
+        let used = sql!(
+            sqlite: "SELECT 1 FROM projects WHERE settings ->> '$.code_host.host' = ?1 LIMIT 1",
+            postgres: "SELECT 1 FROM projects WHERE settings::jsonb #>> '{code_host,host}' = $1 LIMIT 1";
+            key.id.as_str(),
+        );
+        tx.exists(used).await
+    }
 }
 
 /// Returns the statement that stores an encrypted secret of a code host, or removes it.
-pub(crate) fn put_secret(host: &CodeHostId, name: String, value: Option<Vec<u8>>) -> Statement {
+fn put_secret(host: &CodeHostId, name: String, value: Option<Vec<u8>>) -> Statement {
     match value {
         Some(value) => sql!(
             "INSERT INTO code_host_secrets (code_host, name, value) VALUES ($1, $2, $3)

@@ -91,6 +91,11 @@ pub(crate) fn by_id(id: &ProjectId) -> Statement {
     projects!(sqlite: "WHERE id = ?1", postgres: "WHERE id = $1"; id.as_str())
 }
 
+/// Returns the statement that locks a project for changes. New jobs lock the row with `FOR KEY SHARE`, which this permits.
+pub(crate) fn lock(id: &ProjectId) -> Statement {
+    sql!("SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE", id.as_str())
+}
+
 /// Returns the statement that stores a project.
 pub(crate) fn put(project: &Project) -> Result<Statement, StoreError> {
     Ok(sql!(

@@ -2,6 +2,7 @@
 
 mod admin;
 mod claims;
+mod removal;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +19,8 @@ use journeyman_core::slack::{
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::TokenHash;
 
-pub(crate) use self::admin::{by_id, put, put_code, remove, remove_code, remove_jobs_of};
+pub(crate) use self::admin::{by_id, put_code, remove_code};
+pub(crate) use self::removal::{remove_of_jobs, remove_of_project};
 use super::{Database, SqlStore, Statement, decoded, sql};
 use crate::rows::{self, name_of, to_json};
 use crate::vault;

@@ -33,23 +33,31 @@ macro_rules! sql {
             values: vec![$($($crate::sql::Value::from($value)),*)?],
         }
     };
-    ($text:expr $(, $value:expr)* $(,)?) => {{
+    ($text:expr $(, $value:expr)* $(,)?) => {
+        $crate::sql::Statement {
+            text: $crate::sql::text!($text),
+            values: vec![$($crate::sql::Value::from($value)),*],
+        }
+    };
+}
+pub(crate) use sql;
+
+/// Creates a [`Text`] from a text in the form of PostgreSQL, when the program is compiled ([`for_sqlite`]).
+macro_rules! text {
+    ($text:expr) => {{
         const POSTGRES: &str = $text;
         const BYTES: ([u8; 2 * POSTGRES.len() + 1], usize) = $crate::sql::for_sqlite(POSTGRES);
         const SQLITE: &str = $crate::sql::as_text(&BYTES.0, BYTES.1);
-        $crate::sql::Statement {
-            text: $crate::sql::Text { postgres: POSTGRES, sqlite: SQLITE },
-            values: vec![$($crate::sql::Value::from($value)),*],
-        }
+        $crate::sql::Text { postgres: POSTGRES, sqlite: SQLITE }
     }};
 }
-pub(crate) use sql;
+pub(crate) use text;
 
 /// What PostgreSQL and SQLite write in different ways: a text for PostgreSQL and the one for SQLite.
 ///
 /// SQLite has one writer at a time, so its rows need no locks. It has no types of parameters. A list of texts or numbers is
 /// a JSON array: the double parentheses of `= ANY (($1))` close those of `json_each`.
-const FORMS: [(&str, &str); 14] = [
+const FORMS: [(&str, &str); 15] = [
     ("$", "?"),
     ("= ANY ((", "IN (SELECT value FROM json_each("),
     ("FOR UPDATE SKIP LOCKED", ""),
@@ -62,6 +70,7 @@ const FORMS: [(&str, &str); 14] = [
     ("::bytea", ""),
     ("::bigint[]", ""),
     ("::bigint", ""),
+    ("json_build_object(", "json_object("),
     ("least(", "min("),
     ("greatest(", "max("),
 ];

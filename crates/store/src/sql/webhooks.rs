@@ -3,9 +3,15 @@
 use async_trait::async_trait;
 use journeyman_core::ids::{ProjectId, WebhookId};
 use journeyman_core::ports::{DeliveryBacklog, DeliveryFilter, StoreError, WebhookStore};
+use journeyman_core::resource::{Key, Put};
 use journeyman_core::time::Timestamp;
-use journeyman_core::webhook::{Claim, ClaimedDelivery, Delivery, Finished, Replay, Replayed, Webhook, WebhookSecrets};
+use journeyman_core::webhook::{
+    Claim, ClaimedDelivery, Delivery, Finished, Replay, Replayed, SecretChange, Webhook, WebhookSecrets,
+};
 
+use super::admin::Sealing;
+use super::feed::{ASSIGN, LOCK};
+use super::resource::{ResourceTable, statements};
 use super::{Database, Row, SqlStore, Statement, decoded, sql};
 use crate::rows::{self, Columns as _, name_of, to_json};
 use crate::vault;
@@ -140,30 +146,59 @@ pub(crate) fn behind() -> Statement {
     )
 }
 
-/// Returns the statement that stores a webhook. A webhook that is new, or was disabled, begins at the end of the feed.
-pub(crate) fn put(webhook: &Webhook) -> Result<Statement, StoreError> {
-    Ok(sql!(
-        "INSERT INTO webhooks (id, project, settings, disabled, failing_since, created_at, old_secret_until, version,
-                               cursor)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce((SELECT last FROM feed_position), 0))
-         ON CONFLICT (id) DO UPDATE
-         SET settings = excluded.settings, disabled = excluded.disabled, failing_since = excluded.failing_since,
-             old_secret_until = excluded.old_secret_until, version = excluded.version,
-             cursor = CASE WHEN webhooks.disabled IS NOT NULL AND excluded.disabled IS NULL THEN excluded.cursor
-                           ELSE webhooks.cursor END",
-        webhook.id.to_string(),
-        webhook.project.as_str(),
-        to_json(&webhook.settings)?,
-        webhook.disabled.as_ref().map(name_of).transpose()?,
-        webhook.failing_since,
-        webhook.created_at,
-        webhook.old_secret_until,
-        webhook.version,
-    ))
+#[async_trait]
+impl ResourceTable for Webhook {
+    statements!("webhooks", of a project);
+
+    /// A webhook may have many deliveries.
+    const HAS_MANY_ROWS: bool = true;
+
+    fn read(row: &Row) -> Result<Self, StoreError> {
+        rows::webhook(row)
+    }
+
+    /// A webhook that is new, or was disabled, begins at the end of the feed.
+    fn put(Put { resource: webhook, secrets }: &Put<Self>, sealing: Sealing<'_>) -> Result<Vec<Statement>, StoreError> {
+        let store = sql!(
+            "INSERT INTO webhooks (id, project, settings, disabled, failing_since, created_at, old_secret_until,
+                                   version, cursor)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce((SELECT last FROM feed_position), 0))
+             ON CONFLICT (id) DO UPDATE
+             SET settings = excluded.settings, disabled = excluded.disabled, failing_since = excluded.failing_since,
+                 old_secret_until = excluded.old_secret_until, version = excluded.version,
+                 cursor = CASE WHEN webhooks.disabled IS NOT NULL AND excluded.disabled IS NULL THEN excluded.cursor
+                               ELSE webhooks.cursor END",
+            webhook.id.to_string(),
+            webhook.project.as_str(),
+            to_json(&webhook.settings)?,
+            webhook.disabled.as_ref().map(name_of).transpose()?,
+            webhook.failing_since,
+            webhook.created_at,
+            webhook.old_secret_until,
+            webhook.version,
+        );
+        // Events that were stored before the webhook must have positions before its cursor.
+        let mut statements = vec![sql!(sqlite: "", postgres: LOCK), sql!(sqlite: "", postgres: ASSIGN), store];
+        let secret = match secrets {
+            SecretChange::Keep => return Ok(statements),
+            SecretChange::New(secret) => secret,
+            SecretChange::Rotate(secret) => {
+                statements.push(keep_secret(webhook.id));
+                secret
+            }
+        };
+        let sealed = vault::seal_webhook(sealing.keys, sealing.ids, webhook.id, secret)?;
+        statements.push(put_secret(webhook.id, sealed));
+        Ok(statements)
+    }
+
+    fn remove(key: &Key<Self>) -> Vec<Statement> {
+        key.project.as_ref().map(|project| remove(Some(key.id), project)).unwrap_or_default()
+    }
 }
 
 /// Returns the statement that stores the current secret of a webhook.
-pub(crate) fn put_secret(id: WebhookId, value: Vec<u8>) -> Statement {
+fn put_secret(id: WebhookId, value: Vec<u8>) -> Statement {
     sql!(
         "INSERT INTO webhook_secrets (webhook, name, value) VALUES ($1, 'current', $2)
          ON CONFLICT (webhook, name) DO UPDATE SET value = excluded.value",
@@ -173,7 +208,7 @@ pub(crate) fn put_secret(id: WebhookId, value: Vec<u8>) -> Statement {
 }
 
 /// Returns the statement that keeps the current secret of a webhook as the old one.
-pub(crate) fn keep_secret(id: WebhookId) -> Statement {
+fn keep_secret(id: WebhookId) -> Statement {
     sql!(
         "INSERT INTO webhook_secrets (webhook, name, value)
          SELECT webhook, 'old', value FROM webhook_secrets WHERE webhook = $1 AND name = 'current'
@@ -182,23 +217,24 @@ pub(crate) fn keep_secret(id: WebhookId) -> Statement {
     )
 }
 
-/// Returns the statement that deletes webhooks with their secrets: one, or all of a project. Their deliveries must have been
-/// deleted ([`remove_deliveries`]).
-pub(crate) fn remove(id: Option<WebhookId>, project: &ProjectId) -> Statement {
-    // The database deletes the secrets with the webhook.
-    sql!("DELETE FROM webhooks WHERE project = $2 AND $1 IN ('', id)", id_or_empty(id), project.as_str())
-}
-
-/// Returns the statement that deletes the deliveries of webhooks: of one, or of all of a project.
-pub(crate) fn remove_deliveries(id: Option<WebhookId>, project: &ProjectId) -> Statement {
-    sql!(
-        "DELETE FROM deliveries WHERE webhook IN (SELECT id FROM webhooks WHERE project = $2 AND $1 IN ('', id))",
-        id_or_empty(id),
+/// Returns the statements that delete webhooks with their secrets and deliveries: one, or all of a project.
+pub(crate) fn remove(id: Option<WebhookId>, project: &ProjectId) -> Vec<Statement> {
+    let id = id.map(|id| id.to_string()).unwrap_or_default();
+    let deliveries = || {
+        sql!(
+            "DELETE FROM deliveries WHERE webhook IN (SELECT id FROM webhooks WHERE project = $2 AND $1 IN ('', id))",
+            &id,
+            project.as_str(),
+        )
+    };
+    let webhooks = sql!(
+        sqlite: "",
+        postgres: "SELECT 1 FROM webhooks WHERE project = $2 AND $1 IN ('', id) ORDER BY id FOR UPDATE";
+        &id,
         project.as_str(),
-    )
-}
-
-/// Returns the ID of a webhook; empty for all webhooks.
-pub(crate) fn id_or_empty(id: Option<WebhookId>) -> String {
-    id.map(|id| id.to_string()).unwrap_or_default()
+    );
+    // The database deletes the secrets with the webhook.
+    let delete = sql!("DELETE FROM webhooks WHERE project = $2 AND $1 IN ('', id)", &id, project.as_str());
+    // Deliveries are made under the lock of the feed, which is taken only for the few that were made meanwhile.
+    vec![webhooks, deliveries(), sql!(sqlite: "", postgres: LOCK), deliveries(), delete]
 }

@@ -19,7 +19,7 @@ use journeyman_core::time::{IdGen, Timestamp};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::OpenError;
-use crate::copy::COUNTED;
+use crate::tables::counted;
 
 /// The mark of a database that was turned back, in the table `meta`.
 const DUE: &str = "epoch_due";
@@ -123,7 +123,7 @@ fn begin(db: &Connection, ids: &dyn IdGen) -> rusqlite::Result<Epoch> {
          WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%' AND name NOT IN (SELECT name FROM sqlite_sequence)",
         [base],
     )?;
-    for (table, column) in COUNTED {
+    for (table, column) in counted() {
         db.execute(&format!("UPDATE {table} SET {column} = max({column}, ?1)"), [base])?;
     }
     let text = serde_json::to_vec(&epoch).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;

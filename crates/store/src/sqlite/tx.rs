@@ -82,8 +82,16 @@ impl Tx for SqliteTx<'_, '_> {
         Ok(execute(self.session, &statement)?)
     }
 
+    async fn query_all(&mut self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, DbError> {
+        Ok(statements.iter().map(|statement| run(self.session, statement)).collect::<Result<_, ReadError>>()?)
+    }
+
     fn changed_related(&mut self) {
         self.session.changed_related();
+    }
+
+    fn removed_jobs(&mut self) {
+        self.session.removed_jobs();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the watched commits, on all stores.
+//! Tests of the watched commits, on both databases.
 
 use std::time::Duration;
 

@@ -1,18 +1,19 @@
-//! Tests of comments on lines, reviews, and the comments of the service, in every store.
+//! Tests of comments on lines, reviews, and the comments of the service, on both databases.
 
 use std::collections::BTreeMap;
 
-use journeyman_core::admin;
-use journeyman_core::admin::pull::PullPage;
-use journeyman_core::admin::{AdminChange, AdminRefusal, AdminState, Subject};
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision;
+use journeyman_core::decision::Change;
+use journeyman_core::decision::pull::{LockedPull, PullLines, PullPage, PullToChange};
 use journeyman_core::inbox::InboxState;
 use journeyman_core::ports::{AdminError, InboxFilter};
 use journeyman_core::position::DiffSide;
 use journeyman_core::pull::comment::SERVICE;
 use journeyman_core::pull::{Comment, CommentState, LinePlace, NewComment, NewPull, PullReviews, Resolution, Verdict};
+use journeyman_core::refusal::{Refusal, RefusalKind, ResourceKind};
 use journeyman_core::time::Timestamp;
-use journeyman_testkit::Seeds as _;
+use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
 
 use super::given::{Fixture, all};
 
@@ -46,10 +47,10 @@ impl Fixture {
 
     async fn change(
         &self,
-        decide: impl FnMut(&AdminState) -> Result<AdminChange, AdminRefusal> + Send + 'static,
+        decide: impl FnMut(&LockedPull) -> Result<Change, Refusal> + Send + 'static,
     ) -> Result<(), AdminError> {
-        let subject = Subject::Pull("shop".to_owned(), 1);
-        self.store.administer(subject, None, at(5), Box::new(decide)).await.map(drop)
+        let subject = PullToChange("shop".to_owned(), 1);
+        decide_on(&*self.store, subject, at(5), decide).await.map(drop)
     }
 
     async fn comments(&self) -> Vec<Comment> {
@@ -82,11 +83,11 @@ async fn drafts_are_submitted_with_the_review_of_their_author_or_removed() {
             store.comment("shop", 1, draft(author, body)).await.unwrap();
         }
         assert_eq!(store.inbox(InboxFilter::newest(None, 9)).await.unwrap(), [], "{name}: a draft is not reported");
-        fixture.change(|state| admin::pull::remove_draft(state, "usr_ada", 3)).await.unwrap();
-        fixture.change(|state| admin::pull::remove_draft(state, "usr_ada", 2)).await.unwrap();
+        fixture.change(|state| decision::pull::remove_draft(state, "usr_ada", 3)).await.unwrap();
+        fixture.change(|state| decision::pull::remove_draft(state, "usr_ada", 2)).await.unwrap();
         let page = PullPage { project: "shop".parse().unwrap(), url: String::new() };
         let text = NewComment { at: at(5), verdict: Verdict::RequestChanges, ..by("ada", "") };
-        fixture.change(move |state| admin::pull::review(state, text.clone(), &page, audit())).await.unwrap();
+        fixture.change(move |state| decision::pull::review(state, text.clone(), &page, audit())).await.unwrap();
         let verdicts: Vec<Verdict> = fixture.comments().await.iter().map(|one| one.comment.verdict).collect();
         let comment = Verdict::Comment;
         assert_eq!(verdicts, [comment, comment, comment, Verdict::RequestChanges], "{name}");
@@ -104,7 +105,7 @@ async fn drafts_are_submitted_with_the_review_of_their_author_or_removed() {
         assert_eq!(events.len(), 1, "{name}: one event for the review");
         assert_eq!(store.audit(None, 9).await.unwrap().len(), 1, "{name}: drafts have no audit entries");
         // A submitted comment is no longer a draft.
-        fixture.change(|state| admin::pull::remove_draft(state, "usr_ada", 1)).await.unwrap();
+        fixture.change(|state| decision::pull::remove_draft(state, "usr_ada", 1)).await.unwrap();
         assert_eq!(fixture.comments().await.len(), 4, "{name}");
     }
 }
@@ -121,8 +122,8 @@ async fn comments_on_a_line_are_resolved_and_opened_again() {
         let before = fixture.comments().await;
         let resolution = Resolution { by: "bob".to_owned(), at: at(7) };
         let resolve = async |place: u64, resolution: Option<Resolution>| {
-            let decide = move |state: &AdminState| admin::pull::resolve(state, place, resolution.as_ref(), audit());
-            store.administer(Subject::PullLines("shop".to_owned(), 1), None, at(7), Box::new(decide)).await.map(drop)
+            let decide = move |state: &_| decision::pull::resolve(state, place, resolution.as_ref(), audit());
+            decide_on(&**store, PullLines("shop".to_owned(), 1), at(7), decide).await.map(drop)
         };
         let resolved = async || {
             let comments = fixture.comments().await.into_iter();
@@ -138,7 +139,7 @@ async fn comments_on_a_line_are_resolved_and_opened_again() {
         assert_eq!(store.comment_states("shop".into(), 1).await.unwrap(), expected, "{name}: all but the draft");
         for (place, case) in [(2, "a draft"), (3, "a comment without a line"), (9, "no comment")] {
             let refused = resolve(place, Some(resolution.clone())).await;
-            assert_eq!(refused, Err(AdminError::Refused(AdminRefusal::NoComment)), "{name}: {case}");
+            assert_eq!(refused.refused(), Err((RefusalKind::NotFound, ResourceKind::Comment)), "{name}: {case}");
         }
         resolve(4, None).await.unwrap();
         assert_eq!(fixture.comments().await, before, "{name}: only the resolution has changed");

@@ -1,4 +1,4 @@
-//! Tests of the comparisons of pull requests with their bases, on all stores.
+//! Tests of the comparisons of pull requests with their bases, on both databases.
 
 use std::time::Duration;
 

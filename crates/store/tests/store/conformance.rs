@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::audit::AuditEntry;
 use journeyman_core::code_host::{HostName, PullRepository, PullState};
 use journeyman_core::diff_stat::{CommitDiff, DiffStat, MessageDiff, TurnDiff};
@@ -20,17 +19,18 @@ use journeyman_core::message::MessageStatus;
 use journeyman_core::model::Effort;
 use journeyman_core::model::budget::{Budgets, OverBudget, Refusal, Scope as Purse, Used};
 use journeyman_core::ports::{
-    AdminError, Cursor, GONE, JobCounts, JobFilter, NewReservation, PATIENCE, ReserveError, Retention, Sums, Swept,
-    UpdateError, WorkStore,
+    Cursor, GONE, JobCounts, JobFilter, NewReservation, PATIENCE, ReserveError, Retention, Sums, Swept, UpdateError,
+    WorkStore,
 };
 use journeyman_core::project::RepositoryIdentity;
 use journeyman_core::pull::existing::ExistingPull;
 use journeyman_core::pull::{NewPull, Pull, PullEnding, PullText};
+use journeyman_core::refusal::{RefusalKind, ResourceKind};
 use journeyman_core::run::{Reason, ReasonCode, RunStatus, Usage};
 use journeyman_core::secret::SecretValue;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::worker::{WorkerReport, WorkerState};
-use journeyman_testkit::{Seeds as _, within};
+use journeyman_testkit::{Refused as _, Seeds as _, within};
 use uuid::Uuid;
 
 use super::given::{
@@ -882,7 +882,7 @@ async fn projects_and_secrets_are_created_changed_and_deleted() {
         let made = fixture.store.create_project(project("library"), two).await.unwrap();
         assert_eq!(made.secret_names, ["A", "B"], "{name}");
         let again = fixture.store.create_project(project("library"), [].into()).await;
-        assert_eq!(again, Err(AdminRefusal::ProjectExists.into()), "{name}");
+        assert_eq!(again.refused(), Err((RefusalKind::Exists, ResourceKind::Project)), "{name}");
         let changed = [("A".to_owned(), None), ("B".to_owned(), secret("3"))].into();
         let mut edited = made.clone();
         edited.settings.setup = Some("npm ci".to_owned());
@@ -894,7 +894,11 @@ async fn projects_and_secrets_are_created_changed_and_deleted() {
         let secrets = fixture.store.secrets(library()).await.unwrap();
         assert_eq!(secrets.into_iter().collect::<Vec<_>>(), [("B".to_owned(), SecretValue("3".to_owned()))], "{name}");
         let id = fixture.engine.create_job(&project("library"), new_job("a"), free()).await.unwrap().record.id;
-        assert_eq!(fixture.store.delete_project(library()).await, Err(AdminRefusal::ProjectBusy.into()), "{name}");
+        assert_eq!(
+            fixture.store.delete_project(library()).await.refused(),
+            Err((RefusalKind::Busy, ResourceKind::Project)),
+            "{name}"
+        );
         fixture.engine.cancel(&library(), id).await.unwrap();
         fixture.store.delete_project(library()).await.unwrap();
         assert_eq!(fixture.store.job(id).await.unwrap(), None, "{name}");
@@ -902,11 +906,11 @@ async fn projects_and_secrets_are_created_changed_and_deleted() {
         assert!(fixture.store.secrets(library()).await.unwrap().is_empty(), "{name}");
         assert_eq!(fixture.store.delete_project(library()).await, Ok(()), "{name}: a repetition has the same answer");
         let unknown = fixture.store.delete_project("unknown".parse().unwrap()).await;
-        assert_eq!(unknown, Err(AdminRefusal::NoProject.into()), "{name}");
+        assert_eq!(unknown.refused(), Err((RefusalKind::NotFound, ResourceKind::Project)), "{name}");
         let late = fixture.engine.create_job(&project("library"), new_job("a"), free()).await;
         assert_eq!(late, Err(UpdateError::NoProject), "{name}");
         let missing = fixture.store.update_project(project("library"), [].into()).await;
-        assert_eq!(missing, Err(AdminRefusal::NoProject.into()), "{name}");
+        assert_eq!(missing.refused(), Err((RefusalKind::NotFound, ResourceKind::Project)), "{name}");
     }
 }
 
@@ -948,7 +952,7 @@ async fn keys_and_audit_entries_are_stored() {
         fixture.store.revoke_key(key.id, line(40, "key.revoked")).await.unwrap();
         let unknown = KeyId::from_uuid(Uuid::from_u128(8));
         let missing = fixture.store.revoke_key(unknown, line(50, "key.revoked")).await;
-        assert_eq!(missing, Err(AdminRefusal::NoKey.into()), "{name}");
+        assert_eq!(missing.refused(), Err((RefusalKind::NotFound, ResourceKind::Key)), "{name}");
         let stored = fixture.store.keys().await.unwrap().remove(0);
         let times = (stored.last_used_at.map(Timestamp::as_micros), stored.revoked_at.map(Timestamp::as_micros));
         assert_eq!(times, (Some(20), Some(30)), "{name}");
@@ -1001,7 +1005,7 @@ async fn a_rotated_key_is_found_by_both_secrets_until_the_next_rotation() {
             .store
             .rotate_key(key.id, NewSecret::generate(&*fixture.world), Duration::ZERO, line("key.rotated"))
             .await;
-        assert_eq!(ended, Err(AdminRefusal::KeyEnded.into()), "{name}");
+        assert_eq!(ended.refused(), Err((RefusalKind::Ended, ResourceKind::Key)), "{name}");
     }
 }
 
@@ -1035,8 +1039,8 @@ async fn a_branch_has_at_most_one_open_pull_request() {
             fixture.store.end_pull("shop", 1, PullEnding { state, by, at: at(9), between, commit })
         };
         assert_eq!(end(PullState::Merged, "ada").await, Ok(()), "{name}");
-        let refused = Err(AdminError::Refused(AdminRefusal::PullNotOpen));
-        assert_eq!(end(PullState::Closed, "bob").await, refused, "{name}: it is already merged");
+        let ended = Err((RefusalKind::Ended, ResourceKind::PullRequest));
+        assert_eq!(end(PullState::Closed, "bob").await.refused(), ended, "{name}: it is already merged");
         let merged = fixture.store.pull("shop".into(), 1).await.unwrap().unwrap();
         assert_eq!(
             (merged.state, merged.ended_at, &merged.ended_between),

@@ -5,18 +5,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use journeyman_core::admin;
-use journeyman_core::admin::{AdminRow, AdminState, Subject};
 use journeyman_core::audit::AuditEntry;
 use journeyman_core::code_host::{HostName, PullState};
+use journeyman_core::decision;
+use journeyman_core::decision::Row;
+use journeyman_core::decision::pull::PullOfBranch;
 use journeyman_core::feed::{Expired, FeedCursor, FeedEntry, FeedQuery};
 use journeyman_core::ids::JobId;
 use journeyman_core::inbox::{Content, NewEvent};
-use journeyman_core::ports::Administered;
 use journeyman_core::pull::{LocalPull, NewPull};
 use journeyman_core::time::Clock as _;
 use journeyman_store::{PostgresStore, Schema, SqliteStore, export_postgres, export_sqlite, import_postgres};
-use journeyman_testkit::{Postgres, Seeds as _, World, until};
+use journeyman_testkit::{Postgres, Seeds as _, World, decide_on, until};
 
 use super::conformance::complete_next_job;
 use super::given::{Fixture, free, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
@@ -117,7 +117,7 @@ pub(super) async fn open_pull(fixture: &Fixture, repository: &str, head: &str) -
 
 /// Opens a pull request of a person; returns its number.
 async fn propose(fixture: &Fixture, repository: &str, head: &str) -> u64 {
-    let subject = Subject::NewPull(repository.to_owned(), head.to_owned());
+    let subject = PullOfBranch(repository.to_owned(), head.to_owned());
     let new = LocalPull {
         repository: repository.to_owned(),
         number: 0,
@@ -136,11 +136,10 @@ async fn propose(fixture: &Fixture, repository: &str, head: &str) -> u64 {
     };
     let (at, actor, action) = (fixture.world.now(), "cli".to_owned(), "pull.opened".to_owned());
     let audit = AuditEntry { at, actor, action, subject: String::new(), address: None };
-    let decide = move |state: &AdminState| admin::pull::open(state, new.clone(), &shop(), audit.clone());
-    let done = fixture.store.administer(subject, None, fixture.world.now(), Box::new(decide)).await.unwrap();
-    let Administered::Done(change) = done else { return 0 };
+    let decide = move |state: &_| decision::pull::open(state, new.clone(), &shop(), audit.clone());
+    let change = decide_on(&*fixture.store, subject, fixture.world.now(), decide).await.unwrap();
     let numbers = change.rows.iter().map(|row| match row {
-        AdminRow::PullOpened(pull) => Some(pull.number),
+        Row::PullOpened(pull) => Some(pull.number),
         _ => None,
     });
     numbers.flatten().next().unwrap()

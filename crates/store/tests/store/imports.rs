@@ -1,4 +1,4 @@
-//! Imports into the repositories of projects: the same tests for every store.
+//! Tests of imports into the repositories of projects, on both databases.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of the inbox, on all stores.
+//! Tests of the inbox, on both databases.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of the schedule of polls, on all stores.
+//! Tests of the schedule of polls, on both databases.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of the index of pull requests, on all stores.
+//! Tests of the index of pull requests, on both databases.
 
 use std::time::Duration;
 

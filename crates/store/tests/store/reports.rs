@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use journeyman_core::admin::{AdminRefusal, Subject, job as delete};
 use journeyman_core::audit::AuditEntry;
 use journeyman_core::code_host::PullState;
+use journeyman_core::decision::job::JobToDelete;
+use journeyman_core::decision::{self, Change};
 use journeyman_core::engine::{NewJob, Prompt};
 use journeyman_core::ids::{JobId, KeyId, ProjectId, RunId, TrustId, UserId};
 use journeyman_core::job::command::{Outcome, Published, Report};
@@ -17,12 +18,13 @@ use journeyman_core::key::{ApiKey, KeyOrigin};
 use journeyman_core::message::{MessageStatus, PlanProgress};
 use journeyman_core::model::price::day;
 use journeyman_core::ports::{
-    AdminError, Administered, Cursor, JobFilter, MessageFilter, ProjectJobs, Retention, StatusCounts, Sums,
+    AdminError, Cursor, JobFilter, MessageFilter, ProjectJobs, Retention, StatusCounts, Sums,
 };
+use journeyman_core::refusal::{RefusalKind, ResourceKind};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::{UsageGroup, UsageLine, UsageQuery, UsageSum};
-use journeyman_testkit::Seeds as _;
+use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -573,12 +575,12 @@ fn entry(action: &str, at: Timestamp) -> AuditEntry {
 }
 
 /// Deletes a job, as the use case does.
-pub(super) async fn delete_job(fixture: &Fixture, project: ProjectId, id: JobId) -> Result<Administered, AdminError> {
+pub(super) async fn delete_job(fixture: &Fixture, project: ProjectId, id: JobId) -> Result<Change, AdminError> {
     let now = fixture.engine.now();
     let audit = entry("job.deleted", now);
-    let subject = Subject::Job(id, project.clone());
-    let decide = Box::new(move |state: &_| delete::delete(state, &project, |_| true, audit.clone()));
-    fixture.store.administer(subject, None, now, decide).await
+    let subject = JobToDelete(id, project.clone());
+    let delete = move |state: &_| decision::job::delete(state, &project, |_| true, audit.clone());
+    decide_on(&*fixture.store, subject, now, delete).await
 }
 
 #[tokio::test]
@@ -589,10 +591,18 @@ async fn a_deleted_job_is_gone_with_all_its_rows_and_deleting_it_again_changes_n
         let id = fixture.engine.create_job(&project("shop"), new, keyed("k", "b")).await.unwrap().record.id;
         let kept =
             fixture.engine.create_job(&project("shop"), labeled("b", &["bug"], &[]), free()).await.unwrap().record.id;
-        assert_eq!(delete_job(&fixture, shop(), id).await, Err(AdminRefusal::JobActive.into()), "{name}");
+        assert_eq!(
+            delete_job(&fixture, shop(), id).await.refused(),
+            Err((RefusalKind::Busy, ResourceKind::Job)),
+            "{name}"
+        );
         fixture.engine.cancel(&shop(), id).await.unwrap();
         let other = "other".parse().unwrap();
-        assert_eq!(delete_job(&fixture, other, id).await, Err(AdminRefusal::NoJob.into()), "{name}");
+        assert_eq!(
+            delete_job(&fixture, other, id).await.refused(),
+            Err((RefusalKind::NotFound, ResourceKind::Job)),
+            "{name}"
+        );
         delete_job(&fixture, shop(), id).await.unwrap();
         assert_eq!(fixture.store.job(id).await.unwrap(), None, "{name}");
         assert_eq!(fixture.store.messages(id).await.unwrap(), [], "{name}");
@@ -606,12 +616,20 @@ async fn a_deleted_job_is_gone_with_all_its_rows_and_deleting_it_again_changes_n
         delete_job(&fixture, shop(), id).await.expect("a repetition");
         assert_eq!(lines().await, written, "{name}: nothing is written again");
         let elsewhere = delete_job(&fixture, "elsewhere".parse().unwrap(), id).await;
-        assert_eq!(elsewhere, Err(AdminRefusal::NoJob.into()), "{name}: of another project");
+        assert_eq!(elsewhere.refused(), Err((RefusalKind::NotFound, ResourceKind::Job)), "{name}: of another project");
         let unknown = JobId::from_uuid(Uuid::from_u128(77));
-        assert_eq!(delete_job(&fixture, shop(), unknown).await, Err(AdminRefusal::NoJob.into()), "{name}");
+        assert_eq!(
+            delete_job(&fixture, shop(), unknown).await.refused(),
+            Err((RefusalKind::NotFound, ResourceKind::Job)),
+            "{name}"
+        );
         fixture.world.advance(Duration::from_hours(31 * 24));
         fixture.store.sweep(fixture.engine.now(), Retention::default(), 9).await.unwrap();
-        assert_eq!(delete_job(&fixture, shop(), id).await, Err(AdminRefusal::NoJob.into()), "{name}: it is forgotten");
+        assert_eq!(
+            delete_job(&fixture, shop(), id).await.refused(),
+            Err((RefusalKind::NotFound, ResourceKind::Job)),
+            "{name}: it is forgotten"
+        );
     }
 }
 

@@ -1,15 +1,16 @@
-//! Values of secrets that were changed or removed: the same tests for every store.
+//! Tests of the values of secrets that were changed or removed, on both databases.
 
 use std::time::Duration;
 
-use journeyman_core::admin;
-use journeyman_core::admin::{AdminState, Precondition, Subject};
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision;
+use journeyman_core::decision::project::ProjectToChange;
 use journeyman_core::ports::Retention;
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Clock as _;
-use journeyman_testkit::Seeds as _;
+use journeyman_core::version::Precondition;
+use journeyman_testkit::{Seeds as _, decide_on};
 
 use super::conformance::complete_next_job;
 use super::given::{Fixture, all, project, shop};
@@ -24,11 +25,11 @@ impl Fixture {
         let (at, text) = (self.world.now(), |text: &str| text.to_owned());
         let (actor, action, subject) = (text("cli"), text("project.changed"), text("shop"));
         let audit = AuditEntry { at, actor, action, subject, address: None };
-        let decide = Box::new(move |state: &AdminState| {
+        let change = move |state: &_| {
             let edit = |_: Project| Ok((project("shop"), changes.clone()));
-            admin::project::change(state, &Precondition::None, edit, "local:shop", audit.clone())
-        });
-        self.store.administer(Subject::Project(shop()), None, at, decide).await.unwrap();
+            decision::project::change(state, &Precondition::None, edit, "local:shop", audit.clone())
+        };
+        decide_on(&*self.store, ProjectToChange(shop()), at, change).await.unwrap();
     }
 
     /// Returns the names and values that a job created now, or `ago` before, may have got, sorted.

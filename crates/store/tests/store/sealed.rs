@@ -1,18 +1,20 @@
-//! Encrypted values and the rotation of their key: the same tests for every store that encrypts.
+//! Tests of encrypted values and the rotation of their key, on both databases.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use journeyman_core::admin;
-use journeyman_core::admin::{AdminChange, AdminRow, AdminState, Once, Subject};
 use journeyman_core::audit::AuditEntry;
 use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostSecret};
+use journeyman_core::decision;
+use journeyman_core::decision::project::ProjectToChange;
+use journeyman_core::decision::{AnyPut, Change, Decision, Once, Row, Subject};
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, TemplateId, UserId, WebhookId};
 use journeyman_core::ports::{
     Administered, Seal as _, SealedCensus, SealedCounts, SealedKind, SealedPage, SealedRow, Store, StoreError,
 };
+use journeyman_core::resource::{Put, Resource};
 use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{SlackMode, SlackSecret, SlackSettings, SlackWorkspace};
 use journeyman_core::template::{Template, TemplateSettings};
@@ -24,7 +26,7 @@ use journeyman_store::{
     MasterKey, MasterKeys, PostgresOpenError, PostgresStore, Schema, Sealer, SqliteStore, VaultError, export_postgres,
     export_sqlite,
 };
-use journeyman_testkit::{Seeds as _, World};
+use journeyman_testkit::{Seeds as _, World, decide_on};
 use uuid::Uuid;
 
 use super::given::{migrated, project, shop};
@@ -125,10 +127,10 @@ async fn once(store: &dyn Store) -> Option<String> {
     let settings = TemplateSettings { name: "a".to_owned(), prompt: "b".to_owned(), ..unnamed() };
     let (id, now) = (TemplateId::from_uuid(Uuid::from_u128(1)), World::new().now());
     let template = Template { id, project: shop(), settings, created_at: now, version: 1 };
-    let decide = Box::new(move |state: &AdminState| admin::template::create(state, template.clone(), entry()));
-    let subject = Subject::Template(id, shop(), "a".to_owned());
+    let (key, new) = (template.key(), Put { resource: template, secrets: () });
+    let create = move |locked: &_| decision::resource::create(locked, new.clone(), entry());
     let once = Some(Once { claim, answer: "the answer".to_owned() });
-    match store.administer(subject, once, now, decide).await.unwrap() {
+    match store.administer(Subject::any(Decision::new(key, create)), once, now).await.unwrap() {
         Administered::Done(_) => None,
         Administered::Replayed(answer) => Some(answer),
     }
@@ -143,8 +145,8 @@ async fn fill(store: &dyn Store) {
     store.update_project(project("other"), [("A".to_owned(), secret("four"))].into()).await.unwrap();
     assert_eq!(once(store).await, None);
     let (rows, now) = (rows_of_others(), World::new().now());
-    let decide = Box::new(move |_: &AdminState| Ok(AdminChange::new(rows.clone(), entry())));
-    store.administer(Subject::Project(shop()), None, now, decide).await.unwrap();
+    let change = move |_: &_| Ok(Change::new(rows.clone(), entry()));
+    decide_on(store, ProjectToChange(shop()), now, change).await.unwrap();
     store.create_user(user_with_app(), entry()).await.unwrap();
 }
 
@@ -206,7 +208,14 @@ fn host_id() -> CodeHostId {
 }
 
 /// Returns a webhook with a current and an old secret, a code host, and a Slack workspace.
-fn rows_of_others() -> Vec<AdminRow> {
+fn put<R: Resource>(resource: R, secrets: R::Secrets) -> Row
+where
+    AnyPut: From<Put<R>>,
+{
+    Row::Put(Put { resource, secrets }.into())
+}
+
+fn rows_of_others() -> Vec<Row> {
     let (created_at, text) = (World::new().now(), |text: &str| text.to_owned());
     let settings = WebhookSettings {
         url: text("https://a.example.com/"),
@@ -247,10 +256,10 @@ fn rows_of_others() -> Vec<AdminRow> {
     };
     let workspace = SlackWorkspace { id: workspace_id(), settings, created_at, version: 1 };
     vec![
-        AdminRow::Webhook(Box::new(webhook.clone()), SecretChange::New(webhook_secret("A"))),
-        AdminRow::Webhook(Box::new(webhook), SecretChange::Rotate(webhook_secret("B"))),
-        AdminRow::CodeHost(Box::new(host), [(HostSecret::Token, secret("of the host"))].into()),
-        AdminRow::SlackWorkspace(Box::new(workspace), [(SlackSecret::BotToken, secret("xoxb-1"))].into()),
+        put(webhook.clone(), SecretChange::New(webhook_secret("A"))),
+        put(webhook, SecretChange::Rotate(webhook_secret("B"))),
+        put(host, [(HostSecret::Token, secret("of the host"))].into()),
+        put(workspace, [(SlackSecret::BotToken, secret("xoxb-1"))].into()),
     ]
 }
 

@@ -1,13 +1,16 @@
-//! Slack workspaces, events, threads and posts, on all stores.
+//! Slack workspaces, events, threads and posts, on both databases.
 
 use std::time::Duration;
 
-use journeyman_core::admin;
-use journeyman_core::admin::{AdminChange, AdminRefusal, AdminRow, Precondition, Subject};
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision;
+use journeyman_core::decision::slack::SlackCode;
+use journeyman_core::decision::{Change, Row};
 use journeyman_core::ids::{JobId, SlackWorkspaceId, UserId};
 use journeyman_core::inbox::InboxState;
-use journeyman_core::ports::{AdminError, DecideAdmin, Retention, SlackEventFilter};
+use journeyman_core::ports::{AdminError, Retention, SlackEventFilter};
+use journeyman_core::refusal::{Refusal, RefusalKind, ResourceKind};
+use journeyman_core::resource::{Key, Locked, Put};
 use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{
     NewSlackEvent, NewSlackPost, SLACK_LEASE, SlackContent, SlackDecision, SlackEvent, SlackInboxEvent, SlackMode,
@@ -16,7 +19,8 @@ use journeyman_core::slack::{
 };
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::user::TokenHash;
-use journeyman_testkit::Seeds as _;
+use journeyman_core::version::Precondition;
+use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
 use uuid::Uuid;
 
 use super::given::{Fixture, all, shop};
@@ -36,9 +40,14 @@ fn post(channel: &str, purpose: &str) -> NewSlackPost {
 }
 
 impl Fixture {
-    async fn administer_slack(&self, number: u128, team: &str, decide: DecideAdmin) -> Result<(), AdminError> {
-        let subject = Subject::SlackWorkspace(id(number), team.to_owned());
-        self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
+    async fn administer_slack(
+        &self,
+        number: u128,
+        team: &str,
+        decide: impl FnMut(&Locked<SlackWorkspace>) -> Result<Change, Refusal> + Send + 'static,
+    ) -> Result<(), AdminError> {
+        let key: Key<SlackWorkspace> = Key { id: id(number), project: None, name: team.to_owned() };
+        decide_on(&*self.store, key, self.engine.now(), decide).await.map(drop)
     }
 
     fn slack_entry(&self, action: &str) -> AuditEntry {
@@ -59,9 +68,8 @@ impl Fixture {
         let workspace = SlackWorkspace { id: id(number), settings, created_at: self.engine.now(), version: 1 };
         let secrets = [(SlackSecret::BotToken, Some(SecretValue("xoxb-12345".to_owned())))];
         let audit = self.slack_entry("slack_workspace.created");
-        let decide = Box::new(move |state: &_| {
-            admin::slack::create(state, workspace.clone(), secrets.clone().into(), audit.clone())
-        });
+        let new = Put { resource: workspace, secrets: secrets.into() };
+        let decide = move |locked: &_| decision::resource::create(locked, new.clone(), audit.clone());
         self.administer_slack(number, team, decide).await
     }
 
@@ -133,16 +141,19 @@ async fn a_workspace_is_connected_once_and_its_secrets_are_kept() {
         let name = fixture.name;
         fixture.connect_slack(1, "T1").await.unwrap();
         let again = fixture.connect_slack(2, "T1").await;
-        assert_eq!(again, Err(AdminRefusal::SlackWorkspaceExists.into()), "{name}");
+        assert_eq!(again.refused(), Err((RefusalKind::Exists, ResourceKind::SlackWorkspace)), "{name}");
         let secrets = fixture.store.slack_secrets(id(1)).await.unwrap();
         assert_eq!(secrets, [(SlackSecret::BotToken, SecretValue("xoxb-12345".to_owned()))].into(), "{name}");
         let audit = fixture.slack_entry("slack_workspace.changed");
-        let decide = Box::new(move |state: &_| {
-            let edit = |known: &SlackSettings| SlackSettings { name: "Other".to_owned(), ..known.clone() };
+        let decide = move |locked: &_| {
             let app = [(SlackSecret::AppToken, Some(SecretValue("xapp-12345".to_owned())))];
             let changes = app.into_iter().chain([(SlackSecret::BotToken, None)]).collect();
-            admin::slack::change(state, &Precondition::Version(vec![1]), edit, changes, audit.clone())
-        });
+            let edit = |known: &SlackWorkspace| {
+                let settings = SlackSettings { name: "Other".to_owned(), ..known.settings.clone() };
+                Ok(Put { resource: SlackWorkspace { settings, ..known.clone() }, secrets: changes })
+            };
+            decision::resource::change(locked, &Precondition::Version(vec![1]), edit, audit.clone())
+        };
         fixture.administer_slack(1, "T1", decide).await.unwrap();
         let found = fixture.store.slack_workspace(id(1)).await.unwrap().unwrap();
         assert_eq!((found.settings.name.as_str(), found.version), ("Other", 2), "{name}");
@@ -161,7 +172,7 @@ async fn a_removed_workspace_leaves_nothing_and_is_remembered() {
         fixture.decide_slack(&event, done(), vec![post("C1", "a")]).await;
         for _ in 0..2 {
             let audit = fixture.slack_entry("slack_workspace.removed");
-            let decide = Box::new(move |state: &_| admin::slack::remove(state, &Precondition::None, audit.clone()));
+            let decide = move |locked: &_| decision::resource::remove(locked, &Precondition::None, audit.clone());
             fixture.administer_slack(1, "", decide).await.unwrap();
         }
         assert!(!fixture.receive_slack("Ev2", "1.0", "1.0").await, "{name}");
@@ -305,23 +316,18 @@ async fn a_code_connects_one_account_also_if_two_decisions_have_read_it() {
         let (hash, user) = (TokenHash([7; 32]), UserId::from_uuid(Uuid::from_u128(7)));
         fixture.connect_slack(1, "T1").await.unwrap();
         fixture.connect_slack(2, "T2").await.unwrap();
-        let row = AdminRow::SlackCode { hash, user, expires_at: fixture.engine.now() + Duration::from_secs(600) };
+        let row = Row::SlackCode { hash, user, expires_at: fixture.engine.now() + Duration::from_secs(600) };
         let audit = fixture.slack_entry("slack_code.created");
-        let decide: DecideAdmin = Box::new(move |_: &_| Ok(AdminChange::new([row.clone()], audit.clone())));
+        let decide = move |_: &_| Ok(Change::new([row.clone()], audit.clone()));
         fixture.administer_slack(1, "T1", decide).await.unwrap();
         let link = async |number: u128| {
             let audit = fixture.slack_entry("slack_account.connected");
-            let decide: DecideAdmin =
-                Box::new(move |state: &_| admin::slack::link(state, "U7", user, hash, audit.clone()));
-            fixture
-                .store
-                .administer(Subject::SlackCode(id(number), hash), None, fixture.engine.now(), decide)
-                .await
-                .map(drop)
+            let link = move |locked: &_| decision::slack::link(locked, "U7", user, hash, audit.clone());
+            decide_on(&*fixture.store, SlackCode(id(number), hash), fixture.engine.now(), link).await.map(drop)
         };
         let mut done = <[_; 2]>::from(tokio::join!(link(1), link(2)));
         done.sort_by_key(Result::is_err);
         assert_eq!(done[0], Ok(()), "{name}");
-        assert_eq!(done[1], Err(AdminError::Refused(AdminRefusal::NoSlackCode)), "{name}");
+        assert_eq!(done[1].refused(), Err((RefusalKind::NotFound, ResourceKind::SlackCode)), "{name}");
     }
 }

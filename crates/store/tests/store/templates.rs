@@ -1,26 +1,25 @@
-//! Templates of projects: the same tests for every store.
+//! Tests of the templates of projects, on both databases.
 
 use std::sync::Arc;
 
-use journeyman_core::admin;
-use journeyman_core::admin::{AdminRefusal, AdminState, Once, Precondition, Subject};
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision;
+use journeyman_core::decision::{Decision, Once, Subject};
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::{ProjectId, TemplateId};
 use journeyman_core::ports::{AdminError, Administered};
-use journeyman_core::template::{MAX_TEMPLATES, Template, TemplateSettings};
+use journeyman_core::refusal::{RefusalKind, ResourceKind};
+use journeyman_core::resource::{Key, Put, Resource as _};
+use journeyman_core::template::{MAX_TEMPLATES, Template, TemplateSettings, name_key};
+use journeyman_core::version::Precondition;
 use journeyman_store::{PostgresStore, Schema, copy_to_postgres};
-use journeyman_testkit::{Postgres, Seeds as _};
+use journeyman_testkit::{Postgres, Refused as _, Seeds as _, decide_on};
 use uuid::Uuid;
 
 use super::given::{Fixture, all, master_key, project, shop, sqlite};
 
 fn id(number: u128) -> TemplateId {
     TemplateId::from_uuid(Uuid::from_u128(number))
-}
-
-fn refused<T>(refusal: AdminRefusal) -> Result<T, AdminError> {
-    Err(AdminError::Refused(refusal))
 }
 
 impl Fixture {
@@ -43,28 +42,29 @@ impl Fixture {
 
     async fn create_template(&self, template: Template) -> Result<(), AdminError> {
         let audit = self.template_line("template.created");
-        let subject = Subject::Template(template.id, template.project.clone(), template.settings.name.clone());
-        let decide =
-            Box::new(move |state: &AdminState| admin::template::create(state, template.clone(), audit.clone()));
-        self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
+        let (key, new) = (template.key(), Put { resource: template, secrets: () });
+        let create = move |locked: &_| decision::resource::create(locked, new.clone(), audit.clone());
+        decide_on(&*self.store, key, self.engine.now(), create).await.map(drop)
     }
 
     async fn rename_template(&self, number: u128, name: &str, expected: Precondition) -> Result<(), AdminError> {
         let (audit, new) = (self.template_line("template.changed"), name.to_owned());
-        let decide = Box::new(move |state: &AdminState| {
-            let edit = |known: &TemplateSettings| TemplateSettings { name: new.clone(), ..known.clone() };
-            admin::template::change(state, &expected, edit, audit.clone())
-        });
-        let subject = Subject::Template(id(number), shop(), name.to_owned());
-        self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
+        let rename = move |locked: &_| {
+            let edit = |known: &Template| {
+                let settings = TemplateSettings { name: new.clone(), ..known.settings.clone() };
+                Ok(Put { resource: Template { settings, ..known.clone() }, secrets: () })
+            };
+            decision::resource::change(locked, &expected, edit, audit.clone())
+        };
+        let key: Key<Template> = Key { name: name_key(name), ..Key::new(id(number), Some(shop())) };
+        decide_on(&*self.store, key, self.engine.now(), rename).await.map(drop)
     }
 
     async fn remove_template(&self, number: u128, of: ProjectId) -> Result<(), AdminError> {
         let audit = self.template_line("template.removed");
-        let decide =
-            Box::new(move |state: &AdminState| admin::template::remove(state, &Precondition::None, audit.clone()));
-        let subject = Subject::Template(id(number), of, String::new());
-        self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
+        let remove = move |locked: &_| decision::resource::remove(locked, &Precondition::None, audit.clone());
+        let key: Key<Template> = Key::new(id(number), Some(of));
+        decide_on(&*self.store, key, self.engine.now(), remove).await.map(drop)
     }
 
     async fn template_names(&self, of: ProjectId) -> Vec<String> {
@@ -92,16 +92,20 @@ async fn a_template_is_stored_changed_and_removed_together_with_its_audit_entry(
         let settings = TemplateSettings { name: "Repair".to_owned(), ..made.settings.clone() };
         assert_eq!(changed, Template { settings, version: 2, ..made }, "{name}");
         let stale = fixture.rename_template(1, "x", Precondition::Version(vec![1])).await;
-        assert_eq!(stale, refused(AdminRefusal::VersionMismatch { current: 2 }), "{name}");
+        assert_eq!(stale.refused(), Err((RefusalKind::VersionMismatch, ResourceKind::Template)), "{name}");
         fixture.rename_template(1, "Repair", Precondition::None).await.unwrap();
         assert_eq!(fixture.store.template(id(1)).await.unwrap(), Some(changed), "{name}: nothing has changed");
 
         fixture.remove_template(1, shop()).await.unwrap();
         assert_eq!(fixture.store.template(id(1)).await.unwrap(), None, "{name}");
         fixture.remove_template(1, shop()).await.unwrap();
-        assert_eq!(fixture.remove_template(9, shop()).await, refused(AdminRefusal::NoTemplate), "{name}");
+        assert_eq!(
+            fixture.remove_template(9, shop()).await.refused(),
+            Err((RefusalKind::NotFound, ResourceKind::Template)),
+            "{name}"
+        );
         let gone = fixture.rename_template(1, "x", Precondition::None).await;
-        assert_eq!(gone, refused(AdminRefusal::NoTemplate), "{name}");
+        assert_eq!(gone.refused(), Err((RefusalKind::NotFound, ResourceKind::Template)), "{name}");
         let noted: Vec<String> =
             fixture.noted().await.into_iter().filter(|action| action.starts_with("template.")).collect();
         assert_eq!(noted, ["template.created", "template.changed", "template.removed"], "{name}");
@@ -115,13 +119,13 @@ async fn a_name_is_used_once_in_a_project_ignoring_case() {
         let other: ProjectId = "other".parse().unwrap();
         fixture.store.create_project(project("other"), [].into()).await.unwrap();
         fixture.create_template(fixture.new_template(1, shop(), "Ärger beheben")).await.unwrap();
-        let taken = refused(AdminRefusal::TemplateExists);
+        let taken = Err((RefusalKind::Exists, ResourceKind::Template));
         let again = fixture.new_template(2, shop(), "ÄRGER Beheben");
-        assert_eq!(fixture.create_template(again.clone()).await, taken, "{name}");
+        assert_eq!(fixture.create_template(again.clone()).await.refused(), taken, "{name}");
         fixture.create_template(Template { project: other.clone(), ..again }).await.unwrap();
         fixture.create_template(fixture.new_template(3, shop(), "b")).await.unwrap();
         fixture.create_template(fixture.new_template(4, shop(), "A")).await.unwrap();
-        assert_eq!(fixture.rename_template(3, "a", Precondition::None).await, taken, "{name}");
+        assert_eq!(fixture.rename_template(3, "a", Precondition::None).await.refused(), taken, "{name}");
         fixture.rename_template(3, "B", Precondition::None).await.unwrap();
         assert_eq!(fixture.template_names(shop()).await, ["A", "B", "Ärger beheben"], "{name}: sorted");
         assert_eq!(fixture.template_names(other).await, ["ÄRGER Beheben"], "{name}");
@@ -136,9 +140,13 @@ async fn a_template_is_not_reached_through_another_project_and_needs_one() {
         fixture.store.create_project(project("other"), [].into()).await.unwrap();
         fixture.create_template(fixture.new_template(1, shop(), "a")).await.unwrap();
         let elsewhere = fixture.remove_template(1, other).await;
-        assert_eq!(elsewhere, refused(AdminRefusal::NoTemplate), "{name}");
+        assert_eq!(elsewhere.refused(), Err((RefusalKind::NotFound, ResourceKind::Template)), "{name}");
         let nowhere = fixture.new_template(2, "nowhere".parse().unwrap(), "a");
-        assert_eq!(fixture.create_template(nowhere).await, refused(AdminRefusal::NoProject), "{name}");
+        assert_eq!(
+            fixture.create_template(nowhere).await.refused(),
+            Err((RefusalKind::NotFound, ResourceKind::Project)),
+            "{name}"
+        );
         assert_eq!(fixture.template_names(shop()).await, ["a"], "{name}");
     }
 }
@@ -152,7 +160,7 @@ async fn a_project_has_a_limited_number_of_templates_which_are_deleted_with_it()
             fixture.create_template(fixture.new_template(number, shop(), &format!("t{number}"))).await.unwrap();
         }
         let many = fixture.create_template(fixture.new_template(99, shop(), "more")).await;
-        assert_eq!(many, refused(AdminRefusal::TooManyTemplates), "{name}");
+        assert_eq!(many.refused(), Err((RefusalKind::TooMany, ResourceKind::Template)), "{name}");
         fixture.store.delete_project(shop()).await.unwrap();
         assert_eq!(fixture.store.template(id(1)).await.unwrap(), None, "{name}");
         fixture.store.create_project(project("shop"), [].into()).await.unwrap();
@@ -167,13 +175,12 @@ async fn a_repeated_creation_gets_the_first_answer() {
         let create = async |number: u128| {
             let template = fixture.new_template(number, shop(), "a");
             let audit = fixture.template_line("template.created");
-            let subject = Subject::Template(template.id, shop(), "a".to_owned());
+            let (key, new) = (template.key(), Put { resource: template, secrets: () });
             let fingerprint = Fingerprint::of("create template", b"a");
             let claim = Claim { project: Some(shop()), caller: "ci".to_owned(), key: "once".to_owned(), fingerprint };
             let once = Once { claim, answer: number.to_string() };
-            let decide =
-                Box::new(move |state: &AdminState| admin::template::create(state, template.clone(), audit.clone()));
-            fixture.store.administer(subject, Some(once), now, decide).await.unwrap()
+            let create = move |locked: &_| decision::resource::create(locked, new.clone(), audit.clone());
+            fixture.store.administer(Subject::any(Decision::new(key, create)), Some(once), now).await.unwrap()
         };
         assert!(matches!(create(1).await, Administered::Done(_)), "{name}");
         assert!(matches!(create(2).await, Administered::Replayed(answer) if answer == "1"), "{name}");

@@ -2,16 +2,23 @@
 
 use std::time::Duration;
 
-use journeyman_core::admin;
-use journeyman_core::admin::user::UserChanges;
-use journeyman_core::admin::{AdminRefusal, AdminState, Exchange, Precondition, Subject};
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision;
+use journeyman_core::decision::key::KeyToChange;
+use journeyman_core::decision::trust::Exchange;
+use journeyman_core::decision::user::{NewUser, UserChanges, UserToChange};
+use journeyman_core::decision::{Change, Subject};
 use journeyman_core::ids::{KeyId, TrustId, UserId};
 use journeyman_core::key::{ApiKey, KeyOrigin, NewKey, Scope};
-use journeyman_core::ports::{AdminError, DecideAdmin, Retention, Swept};
-use journeyman_core::trust::{KEY_LIFETIME, MAX_LIVE_KEYS_OF_SUBJECT, TokenClaims, Trust, TrustSettings};
+use journeyman_core::ports::{AdminError, Retention, Swept};
+use journeyman_core::refusal::{Refusal, RefusalKind, ResourceKind};
+use journeyman_core::resource::{Key, Put, Resource as _};
+use journeyman_core::trust::{
+    EXCHANGE_INTERVAL, KEY_LIFETIME, MAX_LIVE_KEYS_OF_SUBJECT, TokenClaims, Trust, TrustSettings,
+};
 use journeyman_core::user::{Role, User};
-use journeyman_testkit::Seeds as _;
+use journeyman_core::version::Precondition;
+use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -47,31 +54,35 @@ impl Fixture {
         Trust { id: id(number), settings, creator, owner, created_at, last_used_at: None, version: 1 }
     }
 
-    async fn administer_trust(&self, subject: Subject, decide: DecideAdmin) -> Result<(), AdminError> {
-        self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
+    async fn administer_trust<S: Subject>(
+        &self,
+        subject: S,
+        decide: impl FnMut(&S::Locked) -> Result<Change, Refusal> + Send + 'static,
+    ) -> Result<(), AdminError> {
+        decide_on(&*self.store, subject, self.engine.now(), decide).await.map(drop)
     }
 
     async fn create_trust(&self, trust: Trust) -> Result<(), AdminError> {
-        let (audit, subject) = (self.line("trust.created"), Subject::Trust(trust.id, trust.settings.name.clone()));
-        let decide = Box::new(move |state: &AdminState| admin::trust::create(state, trust.clone(), audit.clone()));
-        self.administer_trust(subject, decide).await
+        let (audit, key, new) = (self.line("trust.created"), trust.key(), Put { resource: trust, secrets: () });
+        let create = move |locked: &_| decision::resource::create(locked, new.clone(), audit.clone());
+        self.administer_trust(key, create).await
     }
 
     /// Renames a trust, or gives it the scope `read`.
     async fn change_trust(&self, number: u128, name: &str, scope: Scope) -> Result<(), AdminError> {
         let (audit, new_name) = (self.line("trust.changed"), name.to_owned());
-        let decide = Box::new(move |state: &AdminState| {
+        let decide = move |state: &_| {
             let edit = |known: &TrustSettings| TrustSettings { name: new_name.clone(), scope, ..known.clone() };
-            admin::trust::change(state, &Precondition::None, edit, audit.clone())
-        });
-        self.administer_trust(Subject::Trust(id(number), name.to_owned()), decide).await
+            decision::trust::change(state, &Precondition::None, edit, audit.clone())
+        };
+        let key: Key<Trust> = Key { name: name.to_owned(), ..Key::new(id(number), None) };
+        self.administer_trust(key, decide).await
     }
 
     async fn remove_trust(&self, number: u128) -> Result<(), AdminError> {
         let audit = self.line("trust.removed");
-        let decide =
-            Box::new(move |state: &AdminState| admin::trust::remove(state, &Precondition::None, audit.clone()));
-        self.administer_trust(Subject::Trust(id(number), String::new()), decide).await
+        let decide = move |state: &_| decision::trust::remove(state, &Precondition::None, audit.clone());
+        self.administer_trust(Key::<Trust>::new(id(number), None), decide).await
     }
 
     /// Exchanges a token that was not exchanged before.
@@ -94,10 +105,8 @@ impl Fixture {
         let key = ApiKey { id: known.unwrap_or(key.id), ..key };
         let (made, audit) = (key.clone(), self.line("oidc.exchanged"));
         let subject = Exchange { trust: id(number), key: key.id, name: key.name.clone(), at: now };
-        let decide = Box::new(move |state: &AdminState| {
-            admin::trust::exchange(state, &token(), version, made.clone(), audit.clone())
-        });
-        self.administer_trust(Subject::Exchange(subject), decide).await?;
+        let decide = move |state: &_| decision::trust::exchange(state, &token(), version, made.clone(), audit.clone());
+        self.administer_trust(subject, decide).await?;
         Ok(key)
     }
 
@@ -114,9 +123,9 @@ async fn a_trust_is_stored_changed_and_removed_with_its_keys() {
         fixture.create_trust(made.clone()).await.unwrap();
         fixture.create_trust(fixture.new_trust(2, "two", None)).await.unwrap();
         assert_eq!(fixture.store.trust(id(1)).await.unwrap(), Some(made), "{name}");
-        let taken = Err(AdminError::Refused(AdminRefusal::TrustExists));
-        assert_eq!(fixture.create_trust(fixture.new_trust(3, "one", None)).await, taken, "{name}");
-        assert_eq!(fixture.change_trust(2, "one", Scope::Jobs).await, taken, "{name}");
+        let taken = Err((RefusalKind::Exists, ResourceKind::Trust));
+        assert_eq!(fixture.create_trust(fixture.new_trust(3, "one", None)).await.refused(), taken, "{name}");
+        assert_eq!(fixture.change_trust(2, "one", Scope::Jobs).await.refused(), taken, "{name}");
 
         let (first, other) = (fixture.exchange(1, 1).await.unwrap(), fixture.exchange(2, 1).await.unwrap());
         let used = fixture.store.trust(id(1)).await.unwrap().unwrap();
@@ -128,14 +137,14 @@ async fn a_trust_is_stored_changed_and_removed_with_its_keys() {
         let changed = fixture.store.trust(id(1)).await.unwrap().unwrap();
         assert_eq!((changed.version, changed.last_used_at), (3, used.last_used_at), "{name}");
         let stale = fixture.exchange(1, 1).await;
-        assert_eq!(stale, Err(AdminError::Refused(AdminRefusal::VersionMismatch { current: 3 })), "{name}");
+        assert_eq!(stale.refused(), Err((RefusalKind::VersionMismatch, ResourceKind::Trust)), "{name}");
 
         fixture.remove_trust(2).await.unwrap();
         assert!(fixture.is_revoked(&other).await, "{name}");
         fixture.remove_trust(2).await.unwrap();
-        let never = Err(AdminError::Refused(AdminRefusal::NoTrust));
-        assert_eq!(fixture.remove_trust(9).await, never, "{name}");
-        assert_eq!(fixture.exchange(2, 1).await.map(drop), never, "{name}");
+        let never = Err((RefusalKind::NotFound, ResourceKind::Trust));
+        assert_eq!(fixture.remove_trust(9).await.refused(), never, "{name}");
+        assert_eq!(fixture.exchange(2, 1).await.refused(), never, "{name}");
         let left: Vec<TrustId> = fixture.store.trusts().await.unwrap().into_iter().map(|trust| trust.id).collect();
         assert_eq!(left, [id(1)], "{name}");
     }
@@ -159,10 +168,8 @@ async fn a_trust_gives_no_keys_after_its_owner_was_disabled() {
             version: 1,
         };
         for user in [owner(1, Role::Administrator), owner(2, Role::Administrator)] {
-            let (audit, subject) = (fixture.line("user.created"), Subject::NewUser(user.name.clone(), None));
-            let decide = Box::new(move |state: &AdminState| {
-                journeyman_core::admin::user::create(state, user.clone(), audit.clone())
-            });
+            let (audit, subject) = (fixture.line("user.created"), NewUser(user.name.clone(), None));
+            let decide = move |state: &_| journeyman_core::decision::user::create(state, user.clone(), audit.clone());
             fixture.administer_trust(subject, decide).await.unwrap();
         }
         let user = UserId::from_uuid(Uuid::from_u128(1));
@@ -170,14 +177,14 @@ async fn a_trust_gives_no_keys_after_its_owner_was_disabled() {
         let key = fixture.exchange(1, 1).await.unwrap();
         assert_eq!(key.owner, Some(user), "{name}");
         let audit = fixture.line("user.disabled");
-        let decide = Box::new(move |state: &AdminState| {
+        let decide = move |state: &_| {
             let changes = UserChanges { disabled: Some(true), ..UserChanges::default() };
-            journeyman_core::admin::user::change(state, &Precondition::None, changes, |_| audit.clone())
-        });
-        fixture.administer_trust(Subject::User(user), decide).await.unwrap();
+            journeyman_core::decision::user::change(state, &Precondition::None, changes, |_| audit.clone())
+        };
+        fixture.administer_trust(UserToChange(user), decide).await.unwrap();
         assert!(fixture.is_revoked(&key).await, "{name}");
         let refused = fixture.exchange(1, 1).await.map(drop);
-        assert_eq!(refused, Err(AdminError::Refused(AdminRefusal::TrustOwnerEnded)), "{name}");
+        assert_eq!(refused.refused(), Err((RefusalKind::Forbidden, ResourceKind::Trust)), "{name}");
     }
 }
 
@@ -198,12 +205,11 @@ async fn a_token_that_is_exchanged_again_keeps_its_key_and_its_secret_before_end
         let lines = fixture.store.audit(None, 10).await.unwrap();
         assert_eq!(lines.iter().filter(|line| exchanges(line)).count(), 2, "{name}");
 
-        let (audit, subject) = (fixture.line("key.revoked"), Subject::Key(first.id));
-        let revoke =
-            move |state: &AdminState| journeyman_core::admin::key::revoke(state, &Precondition::None, audit.clone());
-        fixture.administer_trust(subject, Box::new(revoke)).await.unwrap();
+        let (audit, subject) = (fixture.line("key.revoked"), KeyToChange(first.id));
+        let revoke = move |state: &_| journeyman_core::decision::key::revoke(state, &Precondition::None, audit.clone());
+        fixture.administer_trust(subject, revoke).await.unwrap();
         let refused = fixture.exchange_for(1, 1, Some(first.id)).await.map(drop);
-        assert_eq!(refused, Err(AdminError::Refused(AdminRefusal::TokenKeyRevoked)), "{name}");
+        assert_eq!(refused.refused(), Err((RefusalKind::Forbidden, ResourceKind::Token)), "{name}");
     }
 }
 
@@ -217,10 +223,9 @@ async fn the_live_keys_of_a_subject_are_limited() {
         for _ in 0..MAX_LIVE_KEYS_OF_SUBJECT {
             keys.push(fixture.exchange(1, 1).await.unwrap());
         }
-        let refused = fixture.exchange(1, 1).await.map(drop);
-        let what = "the subject of this token";
-        let full = AdminRefusal::TooManyLiveKeys { what, most: MAX_LIVE_KEYS_OF_SUBJECT };
-        assert_eq!(refused, Err(AdminError::Refused(full)), "{name}");
+        let refused = fixture.exchange(1, 1).await;
+        let too_often = RefusalKind::TooOften(EXCHANGE_INTERVAL);
+        assert_eq!(refused.refused(), Err((too_often, ResourceKind::Token)), "{name}");
         fixture.exchange_for(1, 1, Some(keys[0].id)).await.unwrap();
         fixture.exchange(2, 1).await.unwrap();
         fixture.world.advance(KEY_LIFETIME);

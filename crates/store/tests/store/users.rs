@@ -1,23 +1,25 @@
-//! Tests of users, sessions, sign-in links and comments in every store.
+//! Tests of users, sessions, sign-in links and comments, on both databases.
 
 use std::time::Duration;
 
-use journeyman_core::admin;
-use journeyman_core::admin::second_factor::Attempt;
-use journeyman_core::admin::user::{PasswordChange, UserChanges};
-use journeyman_core::admin::{AdminRefusal, Precondition, Subject};
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision;
+use journeyman_core::decision::Change;
+use journeyman_core::decision::second_factor::Attempt;
+use journeyman_core::decision::user::{LockedUser, PasswordChange, UserChanges, UserToChange};
 use journeyman_core::ids::{KeyId, MessageId, UserId};
 use journeyman_core::key::{ApiKey, KeyHash, Scope};
-use journeyman_core::ports::{DecideAdmin, Retention};
+use journeyman_core::ports::{AdminError, AdminStore, Retention};
 use journeyman_core::pull::{NewComment, NewPull};
+use journeyman_core::refusal::{Refusal, RefusalKind, ResourceKind};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::passkey::{Assertion, Challenge, Passkey};
 use journeyman_core::user::second_factor::{SecondFactor, TotpSecret, step};
 use journeyman_core::user::{
     Identity, PasswordHash, Role, SESSION_IDLE, Session, SessionsToEnd, SignInLink, TokenHash, User,
 };
-use journeyman_testkit::Seeds as _;
+use journeyman_core::version::Precondition;
+use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
 use uuid::Uuid;
 
 use super::given::all;
@@ -63,6 +65,15 @@ fn session(byte: u8, owner: u128, seconds: u64) -> Session {
     }
 }
 
+/// Decides on the user 1, at a time in seconds.
+async fn change(
+    store: &(impl AdminStore + ?Sized),
+    now: u64,
+    decide: impl FnMut(&LockedUser) -> Result<Change, Refusal> + Send + 'static,
+) -> Result<Change, AdminError> {
+    decide_on(store, UserToChange(id(1)), at(now), decide).await
+}
+
 #[tokio::test]
 async fn a_user_is_found_by_id_name_and_identity_which_are_unique() {
     for fixture in all().await {
@@ -79,7 +90,7 @@ async fn a_user_is_found_by_id_name_and_identity_which_are_unique() {
             User { identity: Some(identity), ..user(2, Role::Viewer) },
         ] {
             let again = store.create_user(double, line(1, "user.created")).await;
-            assert_eq!(again, Err(AdminRefusal::UserExists.into()), "{name}");
+            assert_eq!(again.refused(), Err((RefusalKind::Exists, ResourceKind::User)), "{name}");
         }
         assert_eq!(store.users().await.unwrap(), [ada], "{name}");
         assert_eq!(store.audit(None, 9).await.unwrap().len(), 1, "{name}: refusals have no audit entry");
@@ -102,15 +113,19 @@ async fn a_user_is_connected_with_one_identity_that_no_other_user_has() {
             let kept = TokenHash([1; 32]);
             store.disconnect_identity(id(number), kept, line(3, "user.identity.disconnected")).await
         };
-        assert_eq!(connect(2, "7").await, Err(AdminRefusal::IdentityTaken.into()), "{name}");
-        assert_eq!(disconnect(2).await, Err(AdminRefusal::NoIdentity.into()), "{name}");
-        assert_eq!(disconnect(1).await, Err(AdminRefusal::PasswordMissing.into()), "{name}");
-        assert_eq!(connect(3, "8").await, Err(AdminRefusal::UserChanged.into()), "{name}: there is no such user");
+        assert_eq!(connect(2, "7").await.refused(), Err((RefusalKind::Exists, ResourceKind::Identity)), "{name}");
+        assert_eq!(disconnect(2).await.refused(), Err((RefusalKind::Missing, ResourceKind::Identity)), "{name}");
+        assert_eq!(disconnect(1).await.refused(), Err((RefusalKind::Missing, ResourceKind::Password)), "{name}");
+        assert_eq!(
+            connect(3, "8").await.refused(),
+            Err((RefusalKind::Changed, ResourceKind::User)),
+            "{name}: there is no such user"
+        );
         connect(2, "8").await.unwrap();
         let connected = User { identity: Some(identity("8")), version: 2, ..user(2, Role::Member) };
         assert_eq!(store.user(id(2)).await.unwrap(), Some(connected.clone()), "{name}");
         assert_eq!(store.user_by_identity(identity("8")).await.unwrap(), Some(connected), "{name}");
-        assert_eq!(connect(2, "9").await, Err(AdminRefusal::IdentityConnected.into()), "{name}");
+        assert_eq!(connect(2, "9").await.refused(), Err((RefusalKind::Used, ResourceKind::Identity)), "{name}");
         store.set_role(id(2), Role::Viewer, line(3, "user.role.viewer")).await.unwrap();
         assert!(store.user(id(2)).await.unwrap().unwrap().identity.is_some(), "{name}: other changes keep it");
         for (byte, owner, password) in [(1, 2, Some("hash-2")), (2, 2, Some("hash-2")), (3, 1, None)] {
@@ -149,25 +164,33 @@ async fn a_session_has_the_time_at_which_its_user_proved_who_they_are() {
         };
         let both: Vec<_> = proofs().await;
         assert_eq!(both, [None, Some(at(2))], "{name}");
-        let prove = async |decide: DecideAdmin| store.administer(Subject::User(id(1)), None, at(3), decide).await;
         let confirmed = || line(3, "session.confirmed");
         let wrong = PasswordHash("another".to_owned());
-        let refused =
-            prove(Box::new(move |state| admin::user::prove_session(state, TokenHash([1; 32]), &wrong, confirmed())));
-        assert_eq!(refused.await, Err(AdminRefusal::UserChanged.into()), "{name}: the password was changed meanwhile");
+        let refused = change(&**store, 3, move |state| {
+            decision::user::prove_session(state, TokenHash([1; 32]), &wrong, confirmed())
+        });
+        assert_eq!(
+            refused.await.refused(),
+            Err((RefusalKind::Changed, ResourceKind::User)),
+            "{name}: the password was changed meanwhile"
+        );
         let other = Identity { subject: "8".to_owned(), ..identity.clone() };
-        let refused = prove(Box::new(move |state| {
-            admin::user::prove_session_by_provider(state, TokenHash([1; 32]), &other, at(3), confirmed())
-        }));
-        assert_eq!(refused.await, Err(AdminRefusal::UserChanged.into()), "{name}: another identity");
+        let refused = change(&**store, 3, move |state| {
+            decision::user::prove_session_by_provider(state, TokenHash([1; 32]), &other, at(3), confirmed())
+        });
+        assert_eq!(
+            refused.await.refused(),
+            Err((RefusalKind::Changed, ResourceKind::User)),
+            "{name}: another identity"
+        );
         let both: Vec<_> = proofs().await;
         assert_eq!(both, [None, Some(at(2))], "{name}");
-        let decide = move |state: &_| admin::user::prove_session(state, TokenHash([1; 32]), &hash, confirmed());
-        prove(Box::new(decide)).await.unwrap();
+        let decide = move |state: &_| decision::user::prove_session(state, TokenHash([1; 32]), &hash, confirmed());
+        change(&**store, 3, decide).await.unwrap();
         let decide = move |state: &_| {
-            admin::user::prove_session_by_provider(state, TokenHash([2; 32]), &identity, at(4), confirmed())
+            decision::user::prove_session_by_provider(state, TokenHash([2; 32]), &identity, at(4), confirmed())
         };
-        prove(Box::new(decide)).await.unwrap();
+        change(&**store, 3, decide).await.unwrap();
         let both: Vec<_> = proofs().await;
         assert_eq!(both, [Some(at(3)), Some(at(4))], "{name}");
     }
@@ -190,31 +213,34 @@ async fn an_answer_of_a_passkey_is_accepted_once() {
             created_at: at(3),
             used_at: None,
         };
-        let change = async |decide: DecideAdmin| store.administer(Subject::User(id(1)), None, at(3), decide).await;
         let challenge = |byte: u8| Challenge { hash: TokenHash([byte; 32]), until: at(700) };
         let (added, first) = (one.clone(), challenge(1));
         let add = move |state: &_| {
             let entry = line(3, "user.passkey.added");
-            admin::passkey::add(state, added.clone(), first, TokenHash([1; 32]), entry)
+            decision::passkey::add(state, added.clone(), first, TokenHash([1; 32]), entry)
         };
-        change(Box::new(add)).await.unwrap();
+        change(&**store, 3, add).await.unwrap();
         let stored = store.user(id(1)).await.unwrap().unwrap().passkeys;
         assert_eq!((stored.list, stored.used), (vec![one.clone()], vec![challenge(1)]), "{name}");
         assert!(store.session(TokenHash([1; 32])).await.unwrap().is_some(), "{name}: this session continues");
         assert!(store.session(TokenHash([2; 32])).await.unwrap().is_none(), "{name}: the others have ended");
         let alone = store.start_session(session(3, 1, 4), password, line(4, "session.started")).await;
-        assert_eq!(alone, Err(AdminRefusal::CodeMissing.into()), "{name}: the password is not enough");
+        assert_eq!(
+            alone.refused(),
+            Err((RefusalKind::Missing, ResourceKind::Code)),
+            "{name}: the password is not enough"
+        );
 
         // Two browsers send the same answer at the same time.
         let present = |byte: u8| {
             let (credential, key) = (credential.clone(), key.clone());
             let presented = Ok(Assertion { credential, key, counter: 5, challenge: challenge(2) });
-            let decide: DecideAdmin = Box::new(move |state| {
+            let enter = move |state: &_| {
                 let about = |action: &str| line(600, action);
-                admin::passkey::start_session(state, session(byte, 1, 600), None, &presented, about)
+                decision::passkey::start_session(state, session(byte, 1, 600), None, &presented, about)
                     .map(|(change, _)| change)
-            });
-            store.administer(Subject::User(id(1)), None, at(600), decide)
+            };
+            change(&**store, 600, enter)
         };
         let both = futures::future::join(present(4), present(5)).await;
         both.0.unwrap();
@@ -231,9 +257,10 @@ async fn an_answer_of_a_passkey_is_accepted_once() {
         let used = Passkey { counter: 5, used_at: Some(at(600)), ..one };
         assert_eq!(store.user(id(1)).await.unwrap().unwrap().passkeys.list, [used], "{name}");
         let changes = UserChanges { has_second_factor: Some(false), ..UserChanges::default() };
-        let remove =
-            move |state: &_| admin::user::change(state, &Precondition::None, changes, |action: &str| line(602, action));
-        change(Box::new(remove)).await.unwrap();
+        let remove = move |state: &_| {
+            decision::user::change(state, &Precondition::None, changes, |action: &str| line(602, action))
+        };
+        change(&**store, 3, remove).await.unwrap();
         let stored = store.user(id(1)).await.unwrap().unwrap();
         assert!(!stored.has_second_factor(), "{name}");
         let last = store.audit(None, 1).await.unwrap().remove(0).entry.action;
@@ -258,18 +285,25 @@ async fn a_code_of_a_second_factor_is_accepted_once() {
             failures: 0,
             failed_at: None,
         };
-        let change = async |decide: DecideAdmin| store.administer(Subject::User(id(1)), None, at(3), decide).await;
         let added = factor.clone();
         let add = move |state: &_| {
-            admin::second_factor::add(state, added.clone(), TokenHash([1; 32]), line(3, "user.second_factor.added"))
+            decision::second_factor::add(state, added.clone(), TokenHash([1; 32]), line(3, "user.second_factor.added"))
         };
-        change(Box::new(add.clone())).await.unwrap();
-        assert_eq!(change(Box::new(add)).await, Err(AdminRefusal::HasSecondFactor.into()), "{name}");
+        change(&**store, 3, add.clone()).await.unwrap();
+        assert_eq!(
+            change(&**store, 3, add).await.refused(),
+            Err((RefusalKind::Exists, ResourceKind::SecondFactor)),
+            "{name}"
+        );
         assert_eq!(store.user(id(1)).await.unwrap().unwrap().second_factor, Some(factor.clone()), "{name}");
         assert!(store.session(TokenHash([1; 32])).await.unwrap().is_some(), "{name}: this session continues");
         assert!(store.session(TokenHash([2; 32])).await.unwrap().is_none(), "{name}: the others have ended");
         let alone = store.start_session(session(3, 1, 4), Some(password.clone()), line(4, "session.started")).await;
-        assert_eq!(alone, Err(AdminRefusal::CodeMissing.into()), "{name}: the password is not enough");
+        assert_eq!(
+            alone.refused(),
+            Err((RefusalKind::Missing, ResourceKind::Code)),
+            "{name}: the password is not enough"
+        );
 
         // Two browsers enter the same code at the same time.
         let secret = TotpSecret::parse("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ").unwrap();
@@ -277,12 +311,12 @@ async fn a_code_of_a_second_factor_is_accepted_once() {
         let attempt = Attempt { sealed: "sealed".to_owned(), secret, code };
         let enter = |byte: u8, attempt: Attempt| {
             let password = password.clone();
-            let decide: DecideAdmin = Box::new(move |state| {
+            let enter = move |state: &_| {
                 let about = |action: &str| line(600, action);
-                admin::second_factor::start_session(state, session(byte, 1, 600), &password, &attempt, about)
+                decision::second_factor::start_session(state, session(byte, 1, 600), &password, &attempt, about)
                     .map(|(change, _)| change)
-            });
-            store.administer(Subject::User(id(1)), None, at(600), decide)
+            };
+            change(&**store, 600, enter)
         };
         let both = futures::future::join(enter(4, attempt.clone()), enter(5, attempt.clone())).await;
         both.0.unwrap();
@@ -308,18 +342,23 @@ async fn a_code_of_a_second_factor_is_accepted_once() {
         store.set_role(id(1), Role::Administrator, line(601, "user.role")).await.unwrap();
         assert!(store.user(id(1)).await.unwrap().unwrap().second_factor.is_some(), "{name}");
         let other = Attempt { sealed: "of another second factor".to_owned(), ..attempt };
-        assert_eq!(enter(8, other).await, Err(AdminRefusal::UserChanged.into()), "{name}");
+        assert_eq!(enter(8, other).await.refused(), Err((RefusalKind::Changed, ResourceKind::User)), "{name}");
         let changes = UserChanges { has_second_factor: Some(false), ..UserChanges::default() };
-        let remove =
-            move |state: &_| admin::user::change(state, &Precondition::None, changes, |action: &str| line(602, action));
-        change(Box::new(remove)).await.unwrap();
+        let remove = move |state: &_| {
+            decision::user::change(state, &Precondition::None, changes, |action: &str| line(602, action))
+        };
+        change(&**store, 3, remove).await.unwrap();
         assert_eq!(store.user(id(1)).await.unwrap().unwrap().second_factor, None, "{name}");
         let last = store.audit(None, 1).await.unwrap().remove(0).entry.action;
         assert_eq!(last, "user.second_factor.removed", "{name}");
         let give = UserChanges { has_second_factor: Some(true), ..UserChanges::default() };
         let give =
-            move |state: &_| admin::user::change(state, &Precondition::None, give, |action: &str| line(603, action));
-        assert_eq!(change(Box::new(give)).await, Err(AdminRefusal::NoSecondFactor.into()), "{name}");
+            move |state: &_| decision::user::change(state, &Precondition::None, give, |action: &str| line(603, action));
+        assert_eq!(
+            change(&**store, 3, give).await.refused(),
+            Err((RefusalKind::Missing, ResourceKind::SecondFactor)),
+            "{name}"
+        );
     }
 }
 
@@ -331,14 +370,18 @@ async fn the_last_administrator_keeps_the_role_and_stays_enabled() {
         store.set_role(id(1), Role::Member, line(2, "user.role")).await.expect("there was no administrator before");
         store.create_user(user(2, Role::Administrator), line(1, "user.created")).await.unwrap();
         let refused = store.set_role(id(2), Role::Member, line(3, "user.role")).await;
-        assert_eq!(refused, Err(AdminRefusal::LastAdministrator.into()), "{name}");
+        assert_eq!(refused.refused(), Err((RefusalKind::Missing, ResourceKind::Administrator)), "{name}");
         let refused = store.set_disabled(id(2), true, line(3, "user.disabled")).await;
-        assert_eq!(refused, Err(AdminRefusal::LastAdministrator.into()), "{name}");
+        assert_eq!(refused.refused(), Err((RefusalKind::Missing, ResourceKind::Administrator)), "{name}");
         assert_eq!(store.user(id(2)).await.unwrap(), Some(user(2, Role::Administrator)), "{name}");
         store.create_user(user(3, Role::Administrator), line(4, "user.created")).await.unwrap();
         store.set_disabled(id(3), true, line(4, "user.disabled")).await.unwrap();
         let refused = store.set_role(id(2), Role::Viewer, line(4, "user.role")).await;
-        assert_eq!(refused, Err(AdminRefusal::LastAdministrator.into()), "{name}: the other one is disabled");
+        assert_eq!(
+            refused.refused(),
+            Err((RefusalKind::Missing, ResourceKind::Administrator)),
+            "{name}: the other one is disabled"
+        );
         store.set_disabled(id(3), false, line(4, "user.enabled")).await.unwrap();
         store.set_role(id(2), Role::Member, line(5, "user.role")).await.unwrap();
         assert_eq!(store.user(id(2)).await.unwrap().unwrap().role, Role::Member, "{name}");
@@ -346,7 +389,7 @@ async fn the_last_administrator_keeps_the_role_and_stays_enabled() {
             store.set_role(id(9), Role::Viewer, line(6, "user.role")).await,
             store.set_disabled(id(9), true, line(6, "user.disabled")).await,
         ] {
-            assert_eq!(unknown, Err(AdminRefusal::NoUser.into()), "{name}");
+            assert_eq!(unknown.refused(), Err((RefusalKind::NotFound, ResourceKind::User)), "{name}");
         }
         let actions = store.audit(None, 20).await.unwrap().len();
         assert_eq!(actions, 7, "{name}: refusals have no audit entry");
@@ -411,15 +454,15 @@ async fn a_user_who_was_changed_meanwhile_cannot_sign_in_or_set_a_password() {
         assert_eq!(store.link(TokenHash([7; 32])).await.unwrap(), None, "{name}: the link was deleted");
 
         let late = store.start_session(session(3, 1, 20), old(), line(20, "session.started")).await;
-        assert_eq!(late, Err(AdminRefusal::UserChanged.into()), "{name}: with the old password");
+        assert_eq!(late.refused(), Err((RefusalKind::Changed, ResourceKind::User)), "{name}: with the old password");
         let late = store.set_password(id(1), change(old(), "other"), line(20, "user.password")).await;
-        assert_eq!(late, Err(AdminRefusal::UserChanged.into()), "{name}: with the old password");
+        assert_eq!(late.refused(), Err((RefusalKind::Changed, ResourceKind::User)), "{name}: with the old password");
         store.set_disabled(id(1), true, line(21, "user.disabled")).await.unwrap();
         let new = || Some(PasswordHash("new".to_owned()));
         let late = store.start_session(session(3, 1, 22), new(), line(22, "session.started")).await;
-        assert_eq!(late, Err(AdminRefusal::UserChanged.into()), "{name}: disabled");
+        assert_eq!(late.refused(), Err((RefusalKind::Changed, ResourceKind::User)), "{name}: disabled");
         let late = store.set_password(id(1), change(new(), "other"), line(22, "user.password")).await;
-        assert_eq!(late, Err(AdminRefusal::UserChanged.into()), "{name}: disabled");
+        assert_eq!(late.refused(), Err((RefusalKind::Changed, ResourceKind::User)), "{name}: disabled");
         let found = store.user(id(1)).await.unwrap().unwrap();
         assert_eq!((found.disabled_at, found.password, found.role), (Some(at(21)), new(), Role::Member), "{name}");
     }
@@ -471,7 +514,8 @@ async fn keys_are_revoked_when_their_owner_loses_the_rights() {
         store.set_role(id(1), Role::Viewer, line(5, "user.role")).await.unwrap();
         assert_eq!(revoked().await, [1, 2], "{name}: a viewer has no keys");
         let refused = store.set_disabled(id(2), true, line(6, "user.disabled")).await;
-        assert_eq!((refused, revoked().await), (Err(AdminRefusal::LastAdministrator.into()), vec![1, 2]), "{name}");
+        let last = Err((RefusalKind::Missing, ResourceKind::Administrator));
+        assert_eq!((refused.refused(), revoked().await), (last, vec![1, 2]), "{name}");
     }
 }
 
@@ -490,7 +534,7 @@ async fn disabling_a_user_ends_sessions_links_and_keys() {
         store.set_disabled(id(1), true, line(20, "user.disabled")).await.unwrap();
         let link = SignInLink { hash: TokenHash([8; 32]), user: Some(id(1)), expires_at: at(99) };
         let refused = store.create_link(link, line(21, "link.created")).await;
-        assert_eq!(refused, Err(AdminRefusal::UserDisabled.into()), "{name}");
+        assert_eq!(refused.refused(), Err((RefusalKind::Disabled, ResourceKind::User)), "{name}");
         assert_eq!(store.session(TokenHash([1; 32])).await.unwrap(), None, "{name}");
         assert_eq!(store.link(TokenHash([7; 32])).await.unwrap(), None, "{name}");
         let mut revoked: Vec<_> =
@@ -511,11 +555,11 @@ async fn a_sign_in_link_works_once() {
         }
         assert_eq!(store.link(TokenHash([1; 32])).await.unwrap(), Some(link(1, None, 100)), "{name}");
         let expired = store.use_link(TokenHash([3; 32]), first(1), line(20, "user.created")).await;
-        assert_eq!(expired, Err(AdminRefusal::LinkExpired.into()), "{name}: expired");
+        assert_eq!(expired.refused(), Err((RefusalKind::Ended, ResourceKind::Link)), "{name}: expired");
         store.use_link(TokenHash([1; 32]), first(1), line(20, "user.created")).await.unwrap();
         for (byte, why) in [(1, "used"), (2, "there is an administrator"), (9, "unknown")] {
             let again = store.use_link(TokenHash([byte; 32]), first(2), line(21, "user.created")).await;
-            assert_eq!(again, Err(AdminRefusal::LinkExpired.into()), "{name}: {why}");
+            assert_eq!(again.refused(), Err((RefusalKind::Ended, ResourceKind::Link)), "{name}: {why}");
         }
         assert_eq!(store.users().await.unwrap(), [first(1)], "{name}");
 
@@ -525,7 +569,7 @@ async fn a_sign_in_link_works_once() {
         store.create_link(link(5, Some(id(1)), 100), line(41, "link.created")).await.unwrap();
         assert_eq!(store.link(TokenHash([4; 32])).await.unwrap(), None, "{name}: a newer link replaced it");
         let other = store.use_link(TokenHash([5; 32]), user(2, Role::Viewer), line(49, "user.password")).await;
-        assert_eq!(other, Err(AdminRefusal::LinkExpired.into()), "{name}: the link of another user");
+        assert_eq!(other.refused(), Err((RefusalKind::Ended, ResourceKind::Link)), "{name}: the link of another user");
         assert!(store.link(TokenHash([5; 32])).await.unwrap().is_some(), "{name}: a refused link stays");
         let new = Some(PasswordHash("new".to_owned()));
         let changed = User { password: new.clone(), role: Role::Viewer, ..first(1) };

@@ -4,17 +4,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use journeyman_core::admin;
-use journeyman_core::admin::{AdminRefusal, Precondition, Subject};
 use journeyman_core::audit::AuditEntry;
+use journeyman_core::decision;
+use journeyman_core::decision::Change;
 use journeyman_core::ids::{JobId, WebhookId};
-use journeyman_core::ports::{AdminError, DecideAdmin, DeliveryBacklog, DeliveryFilter, Retention};
+use journeyman_core::ports::{AdminError, DeliveryBacklog, DeliveryFilter, Retention};
+use journeyman_core::refusal::{Refusal, RefusalKind, ResourceKind};
+use journeyman_core::resource::{Key, Locked, Put};
 use journeyman_core::time::Timestamp;
+use journeyman_core::version::Precondition;
 use journeyman_core::webhook::{
     AttemptResult, CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, DeliveryState, Disabled,
-    EVENT_REMOVED, GIVE_UP_AFTER, Replay, Response, Webhook, WebhookFormat, WebhookSecret, WebhookSettings, finish,
+    EVENT_REMOVED, GIVE_UP_AFTER, Replay, Response, SecretChange, Webhook, WebhookFormat, WebhookSecret,
+    WebhookSettings, finish,
 };
-use journeyman_testkit::Seeds as _;
+use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
 use uuid::Uuid;
 
 use super::conformance::complete_next_job;
@@ -29,10 +33,20 @@ fn secret(byte: u8) -> WebhookSecret {
     WebhookSecret::parse(&format!("whsec_{}", letter.to_string().repeat(32))).unwrap()
 }
 
+/// Returns a webhook to store, whose secrets stay.
+fn kept(resource: Webhook) -> Put<Webhook> {
+    Put { resource, secrets: SecretChange::Keep }
+}
+
 impl Fixture {
-    async fn administer_webhook(&self, number: u128, decide: DecideAdmin) -> Result<(), AdminError> {
-        let subject = Subject::Webhook(id(number), shop());
-        self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
+    async fn administer_webhook(
+        &self,
+        number: u128,
+        decide: impl FnMut(&Locked<Webhook>) -> Result<Change, Refusal> + Send + 'static,
+    ) -> Result<(), AdminError> {
+        decide_on(&*self.store, Key::<Webhook>::new(id(number), Some(shop())), self.engine.now(), decide)
+            .await
+            .map(drop)
     }
 
     fn entry(&self, action: &str) -> AuditEntry {
@@ -61,16 +75,17 @@ impl Fixture {
 
     async fn hook(&self, number: u128, kinds: &[&str]) {
         let (webhook, audit) = (self.new_webhook(number, kinds), self.entry("webhook.created"));
-        let decide =
-            Box::new(move |state: &_| admin::webhook::create(state, webhook.clone(), secret(1), audit.clone()));
-        self.administer_webhook(number, decide).await.unwrap();
+        let new = Put { resource: webhook, secrets: SecretChange::New(secret(1)) };
+        let create = move |locked: &_| decision::resource::create(locked, new.clone(), audit.clone());
+        self.administer_webhook(number, create).await.unwrap();
     }
 
     async fn enable(&self, number: u128, enable: bool) {
         let audit = self.entry("webhook.changed");
-        let decide = Box::new(move |state: &_| {
-            admin::webhook::change(state, &Precondition::None, Clone::clone, Some(enable), audit.clone())
-        });
+        let decide = move |locked: &_| {
+            let edit = |known: &Webhook| Ok(kept(known.edited(known.settings.clone(), Some(enable))));
+            decision::resource::change(locked, &Precondition::None, edit, audit.clone())
+        };
         self.administer_webhook(number, decide).await.unwrap();
     }
 
@@ -144,20 +159,26 @@ async fn webhooks_are_created_changed_rotated_and_removed() {
         let secrets = fixture.store.webhook_secrets(id(1)).await.unwrap().unwrap();
         assert_eq!((secrets.current, secrets.old), (secret(1), None), "{name}");
 
-        let (audit, none) = (fixture.entry("webhook.rotated"), Precondition::None);
-        let rotate =
-            move |state: &_| admin::webhook::rotate(state, secret(2), Duration::from_secs(9), &none, audit.clone());
-        fixture.administer_webhook(1, Box::new(rotate)).await.unwrap();
+        let audit = fixture.entry("webhook.rotated");
+        let rotate = move |locked: &_| {
+            let edit = |known: &Webhook| {
+                let secrets = SecretChange::Rotate(secret(2));
+                Ok(Put { resource: known.rotated(Duration::from_secs(9), audit.at), secrets })
+            };
+            decision::resource::change(locked, &Precondition::None, edit, audit.clone())
+        };
+        fixture.administer_webhook(1, rotate).await.unwrap();
         let secrets = fixture.store.webhook_secrets(id(1)).await.unwrap().unwrap();
         let until = fixture.engine.now() + Duration::from_secs(9);
         assert_eq!((secrets.current, secrets.old), (secret(2), Some((secret(1), until))), "{name}");
 
         let stale = fixture.entry("x");
-        let change = move |state: &_| {
-            admin::webhook::change(state, &Precondition::Version(vec![1]), Clone::clone, Some(false), stale.clone())
+        let change = move |locked: &_| {
+            let edit = |known: &Webhook| Ok(kept(known.edited(known.settings.clone(), Some(false))));
+            decision::resource::change(locked, &Precondition::Version(vec![1]), edit, stale.clone())
         };
-        let refused = fixture.administer_webhook(1, Box::new(change)).await;
-        assert_eq!(refused, Err(AdminRefusal::VersionMismatch { current: 2 }.into()), "{name}");
+        let refused = fixture.administer_webhook(1, change).await;
+        assert_eq!(refused.refused(), Err((RefusalKind::VersionMismatch, ResourceKind::Webhook)), "{name}");
         fixture.enable(1, false).await;
         assert_eq!(fixture.known(1).await.disabled, Some(Disabled::OnRequest), "{name}");
         fixture.enable(1, true).await;
@@ -166,19 +187,23 @@ async fn webhooks_are_created_changed_rotated_and_removed() {
         let audit = fixture.entry("webhook.removed");
         let remove = || {
             let audit = audit.clone();
-            Box::new(move |state: &_| admin::webhook::remove(state, &Precondition::None, audit.clone()))
+            move |locked: &_| decision::resource::remove(locked, &Precondition::None, audit.clone())
         };
         fixture.administer_webhook(1, remove()).await.unwrap();
         assert_eq!(fixture.store.webhook(id(1)).await.unwrap(), None, "{name}");
         assert_eq!(fixture.store.webhook_secrets(id(1)).await.unwrap(), None, "{name}");
         fixture.administer_webhook(1, remove()).await.expect("a repetition");
-        assert_eq!(fixture.administer_webhook(9, remove()).await, Err(AdminRefusal::NoWebhook.into()), "{name}");
+        assert_eq!(
+            fixture.administer_webhook(9, remove()).await.refused(),
+            Err((RefusalKind::NotFound, ResourceKind::Webhook)),
+            "{name}"
+        );
         let (webhook, audit) = (fixture.new_webhook(3, &[]), fixture.entry("webhook.created"));
-        let create =
-            Box::new(move |state: &_| admin::webhook::create(state, webhook.clone(), secret(1), audit.clone()));
-        let nowhere = Subject::Webhook(id(3), "none".parse().unwrap());
-        let refused = fixture.store.administer(nowhere, None, fixture.engine.now(), create).await;
-        assert_eq!(refused.map(drop), Err(AdminRefusal::NoProject.into()), "{name}");
+        let new = Put { resource: webhook, secrets: SecretChange::New(secret(1)) };
+        let create = move |locked: &_| decision::resource::create(locked, new.clone(), audit.clone());
+        let nowhere: Key<Webhook> = Key::new(id(3), Some("none".parse().unwrap()));
+        let refused = decide_on(&*fixture.store, nowhere, fixture.engine.now(), create).await;
+        assert_eq!(refused.refused(), Err((RefusalKind::NotFound, ResourceKind::Project)), "{name}");
     }
 }
 
@@ -526,8 +551,7 @@ async fn changes_of_webhooks_and_results_do_not_wait_for_each_other_in_a_circle(
         let remove = async || {
             for number in numbers().rev() {
                 let audit = second.entry("webhook.removed");
-                let decide =
-                    Box::new(move |state: &_| admin::webhook::remove(state, &Precondition::None, audit.clone()));
+                let decide = move |locked: &_| decision::resource::remove(locked, &Precondition::None, audit.clone());
                 second.administer_webhook(number, decide).await.unwrap();
             }
         };

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use journeyman_app::Received;
-use journeyman_core::admin::Precondition;
 use journeyman_core::checks::StatusState;
 use journeyman_core::code_host::PullState;
 use journeyman_core::conversation::{CommentPlace, Permission, Reaction};
@@ -12,6 +11,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::job::{JobState, JobStatus};
 use journeyman_core::message::{MessageStatus, Origin};
 use journeyman_core::project::RepositoryIdentity;
+use journeyman_core::version::Precondition;
 use journeyman_testkit::{HostCall, MemoryHost};
 
 use super::given::{Desk, PULL, SETTLE, comment, created, edited, pull_event};

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use journeyman_app::Poller;
-use journeyman_core::admin::Precondition;
 use journeyman_core::code_host::PullState;
 use journeyman_core::hook::{HookContent, HookEvent, HostReview};
 use journeyman_core::inbox::{Content, NewEvent};
 use journeyman_core::poll::{POLLED, PollProblem, delivery};
 use journeyman_core::ports::ForgeError;
+use journeyman_core::version::Precondition;
 use journeyman_testkit::{HostCall, MemoryHost, Moment};
 
 use super::given::{Desk, PULL, comment, created, edited, pull, pull_event, review, submitted};

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::ForgeError;
+use super::error::ForgeError;
 use crate::checks::{Check, CommitStatus};
 use crate::ids::Sha;
 

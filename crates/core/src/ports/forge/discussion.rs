@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 
-use super::{CommentFile, ForgeError};
+use super::conversation::CommentFile;
+use super::error::ForgeError;
 use crate::conversation::{
-    CommentPlace, CommentRef, HostThread, InThread, LineComment, NewReply, Permission, Reaction, Replied,
+    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, NewReply, NewReview, Permission,
+    Reaction, Replied,
 };
-use crate::conversation::{Conversation, NewReview};
-use crate::hook::HostUser;
-use crate::hook::{HostComment, HostIssue, HostReview};
+use crate::hook::{HostComment, HostIssue, HostReview, HostUser};
 use crate::time::Timestamp;
 
 /// The comments of pull requests and issues on a code host.

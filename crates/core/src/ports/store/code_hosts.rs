@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::code_host::{CodeHost, CodeHostId, HostSecrets, PullRepository, PullState};
 use crate::ids::{JobId, ProjectId};
 use crate::pull::IndexedPull;

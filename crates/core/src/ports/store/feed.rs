@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::feed::{FeedEnds, FeedEntry, FeedQuery};
 
 /// Reads the feed. [`super::JobStore`] adds the events of each change.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::audit::AuditEntry;
 use crate::ids::ProjectId;
 use crate::import::Import;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::code_host::{CodeHostId, HostName, PullRepository};
 use crate::ids::{JobId, MessageId, ProjectId};
 use crate::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use super::jobs::JobStore;
 use crate::code_host::PullState;
 use crate::ids::{JobId, MessageId, ProjectId, RunId};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::idempotency::{Claim, KeyReused};
 use crate::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use crate::job::change::Change;

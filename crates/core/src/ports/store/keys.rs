@@ -6,7 +6,7 @@ use crate::audit::{AuditEntry, AuditFilter, AuditLine};
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::ids::{KeyId, UserId};
 use crate::key::{ApiKey, KeyHash, KeyOrigin};
 use crate::time::Timestamp;

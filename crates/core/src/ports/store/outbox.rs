@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::outbox::{Backlog, Task};
 use crate::time::Timestamp;
 

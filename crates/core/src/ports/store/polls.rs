@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::code_host::HostName;
 use crate::ids::ProjectId;
 use crate::poll::Poll;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::ids::ProjectId;
 use crate::project::hold::{Hold, HoldFailure};
 use crate::project::{Project, RepositoryIdentity};

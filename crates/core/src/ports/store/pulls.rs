@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::pull::{Comment, CommentState, LocalPull, NewComment, NewPull, PullReviews, PullText};
 use crate::time::Timestamp;
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::audit::AuditEntry;
 
 /// A kind of encrypted values, which are in one table.

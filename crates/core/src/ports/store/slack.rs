@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::ids::{SlackWorkspaceId, UserId};
 use crate::slack::{
     NewSlackEvent, SlackDecision, SlackInboxEvent, SlackPlace, SlackPost, SlackPosted, SlackSecrets, SlackThread,

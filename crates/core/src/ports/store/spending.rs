@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::ids::{JobId, ProjectId};
 use crate::model::budget::{Budgets, Refusal, Scope, Used};
 use crate::time::Timestamp;

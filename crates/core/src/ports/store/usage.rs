@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::usage::{UsageLine, UsageQuery};
 
 /// Reads the sums of the usage of models. [`super::JobStore`] adds up each run when it ends.

@@ -2,12 +2,11 @@
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::audit::AuditEntry;
 use crate::ids::UserId;
 use crate::time::Timestamp;
-use crate::user::SessionsToEnd;
-use crate::user::{Identity, Session, SignInLink, TokenHash, User};
+use crate::user::{Identity, Session, SessionsToEnd, SignInLink, TokenHash, User};
 
 /// Stores the users of the dashboard, their sessions, and their sign-in links.
 #[async_trait]

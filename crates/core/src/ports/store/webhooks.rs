@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::ids::{ProjectId, WebhookId};
 use crate::time::Timestamp;
 use crate::webhook::{

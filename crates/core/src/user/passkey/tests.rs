@@ -1,10 +1,12 @@
 //! Tests of the decisions on passkeys.
 
 use super::*;
-use crate::admin::passkey::{Presented, add, prove_session, remove, rename, start_session};
-use crate::admin::{AdminRefusal, AdminRow, AdminState, user as user_decide};
 use crate::audit::AuditEntry;
+use crate::decision::passkey::{Presented, add, prove_session, remove, rename, start_session};
+use crate::decision::user::LockedUser;
+use crate::decision::{Row, user as user_decide};
 use crate::ids::UserId;
+use crate::refusal::{RefusalKind, ResourceKind};
 use crate::user::{PasswordHash, Role, Session, User};
 
 fn at(seconds: u64) -> Timestamp {
@@ -41,8 +43,8 @@ fn user(list: Vec<Passkey>) -> User {
     }
 }
 
-fn state(user: User) -> AdminState {
-    AdminState { user: Some(user), ..AdminState::default() }
+fn state(user: User) -> LockedUser {
+    LockedUser { user: Some(user), ..LockedUser::default() }
 }
 
 fn session() -> Session {
@@ -66,10 +68,10 @@ fn presented(counter: u32) -> Presented {
 fn start(user: User, presented: &Presented) -> (Result<(), PasskeyRefusal>, Option<User>, Vec<String>) {
     let (change, outcome) = start_session(&state(user), session(), None, presented, audit).unwrap();
     let changed = change.rows.iter().find_map(|row| match row {
-        AdminRow::User(user) => Some(user.clone()),
+        Row::User(user) => Some(user.clone()),
         _ => None,
     });
-    let has_session = change.rows.iter().any(|row| matches!(row, AdminRow::Session(_)));
+    let has_session = change.rows.iter().any(|row| matches!(row, Row::Session(_)));
     assert_eq!(has_session, outcome.is_ok());
     (outcome, changed, change.audit.into_iter().map(|entry| entry.action).collect())
 }
@@ -121,10 +123,10 @@ fn only_a_passkey_that_the_user_still_has_is_accepted() {
     assert_eq!((outcome, actions), (Err(PasskeyRefusal::WrongSignature), vec!["session.passkey_refused".to_owned()]));
     let disabled = User { disabled_at: Some(at(1)), ..user(vec![passkey(0)]) };
     let outcome = start_session(&state(disabled), session(), None, &presented(0), audit);
-    assert_eq!(outcome.unwrap_err(), AdminRefusal::UserChanged);
+    assert!(outcome.unwrap_err().is(RefusalKind::Changed, ResourceKind::User));
     let password = PasswordHash("old".to_owned());
     let outcome = start_session(&state(user(vec![passkey(0)])), session(), Some(&password), &presented(0), audit);
-    assert_eq!(outcome.unwrap_err(), AdminRefusal::UserChanged);
+    assert!(outcome.unwrap_err().is(RefusalKind::Changed, ResourceKind::User));
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn a_proof_is_recorded_only_for_a_valid_passkey() {
     let state = state(user(vec![passkey(3)]));
     let (change, outcome) = prove_session(&state, TokenHash([9; 32]), &presented(4), audit).unwrap();
     assert_eq!(outcome, Ok(()));
-    assert!(change.rows.iter().any(|row| matches!(row, AdminRow::SessionProven { at: time, .. } if *time == at(100))));
+    assert!(change.rows.iter().any(|row| matches!(row, Row::SessionProven { at: time, .. } if *time == at(100))));
     assert_eq!(change.audit, [audit("session.confirmed")]);
     let (change, outcome) = prove_session(&state, TokenHash([9; 32]), &presented(3), audit).unwrap();
     assert_eq!(outcome, Err(PasskeyRefusal::CounterBack));
@@ -145,35 +147,42 @@ fn the_first_passkey_ends_other_sessions_and_makes_the_password_insufficient() {
     let keep = TokenHash([9; 32]);
     let added = |user| add(&state(user), passkey(0), challenge(1), keep, audit("user.passkey.added"));
     let change = added(user(vec![])).unwrap();
-    let [AdminRow::User(after), AdminRow::SessionsEnded(_)] = &change.rows[..] else { panic!("{change:?}") };
+    let [Row::User(after), Row::SessionsEnded(_)] = &change.rows[..] else { panic!("{change:?}") };
     assert!(after.has_second_factor() && after.version == 2);
     let password = after.password.as_ref();
     let refused = user_decide::start_session(&state(after.clone()), session(), password, audit(""));
-    assert_eq!(refused.unwrap_err(), AdminRefusal::CodeMissing);
-    assert_eq!(added(after.clone()).unwrap_err(), AdminRefusal::PasskeyKnown);
+    assert!(refused.unwrap_err().is(RefusalKind::Missing, ResourceKind::Code));
+    assert!(added(after.clone()).unwrap_err().is(RefusalKind::Exists, ResourceKind::Passkey));
     let removed = remove(&state(after.clone()), &passkey(0).id(), audit("")).unwrap();
-    let [AdminRow::User(without)] = &removed.rows[..] else { panic!("{removed:?}") };
-    assert_eq!(added(without.clone()).unwrap_err(), AdminRefusal::PasskeyKnown, "the challenge is used");
+    let [Row::User(without)] = &removed.rows[..] else { panic!("{removed:?}") };
+    assert!(
+        added(without.clone()).unwrap_err().is(RefusalKind::Exists, ResourceKind::Passkey),
+        "the challenge is used"
+    );
 
     let other = |number: usize| Passkey { credential: format!("other {number}"), ..passkey(0) };
     let second = added(user(vec![other(0)])).unwrap();
     assert_eq!(second.rows.len(), 1, "the other sessions began with a second factor");
     let full = added(user((0..MAX_PASSKEYS).map(other).collect()));
-    assert_eq!(full.unwrap_err(), AdminRefusal::TooManyPasskeys);
-    assert_eq!(added(User { password: None, ..user(vec![]) }).unwrap_err(), AdminRefusal::PasswordMissing);
+    assert!(full.unwrap_err().is(RefusalKind::TooMany, ResourceKind::Passkey));
+    assert!(
+        added(User { password: None, ..user(vec![]) }).unwrap_err().is(RefusalKind::Missing, ResourceKind::Password)
+    );
 }
 
 #[test]
 fn a_passkey_is_renamed_and_removed_by_its_id() {
     let state = state(user(vec![passkey(0)]));
     let renamed = rename(&state, &passkey(0).id(), "Laptop".to_owned(), audit("")).unwrap();
-    let [AdminRow::User(after)] = &renamed.rows[..] else { panic!("{renamed:?}") };
+    let [Row::User(after)] = &renamed.rows[..] else { panic!("{renamed:?}") };
     assert_eq!((after.passkeys.list[0].name.as_str(), after.version), ("Laptop", 2));
-    assert_eq!(rename(&state, "other", String::new(), audit("")).unwrap_err(), AdminRefusal::NoPasskey);
+    assert!(
+        rename(&state, "other", String::new(), audit("")).unwrap_err().is(RefusalKind::NotFound, ResourceKind::Passkey)
+    );
     let removed = remove(&state, &passkey(0).id(), audit("")).unwrap();
-    let [AdminRow::User(after)] = &removed.rows[..] else { panic!("{removed:?}") };
+    let [Row::User(after)] = &removed.rows[..] else { panic!("{removed:?}") };
     assert!(!after.has_second_factor());
-    assert_eq!(remove(&state, "other", audit("")).unwrap_err(), AdminRefusal::NoPasskey);
+    assert!(remove(&state, "other", audit("")).unwrap_err().is(RefusalKind::NotFound, ResourceKind::Passkey));
     let name = |text: &str| passkey_name(text);
     assert_eq!((name("  Work  "), name(" ")), (Ok("Work".to_owned()), Ok("Passkey".to_owned())));
     let longest = "ä".repeat(MAX_NAME_CHARS);

@@ -4,7 +4,6 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::{Answered, Error};
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::code_host::draft::Draft;
 use journeyman_core::code_host::{Access, DefinedIn, HostKind, HostSecret, HostSecretChanges};
 use journeyman_core::ports::DescribedHost;
@@ -231,7 +230,7 @@ async fn saved(frame: &Frame, id: &str, fields: &Fields) -> Page {
         Err(text) => words::sentence(&text),
         Ok(draft) => match frame.cases().replace_code_host(&frame.caller(), &id, fields.precondition(), draft).await {
             Ok(_) => return Ok(Redirect::to("/system/code-hosts?done=saved").into_response()),
-            Err(Error::Admin(AdminRefusal::VersionMismatch { .. })) => {
+            Err(Error::Admin(refusal)) if refusal.is_version_mismatch() => {
                 "Someone has changed the code host since you opened this page. Open it again, and repeat the change."
                     .to_owned()
             }

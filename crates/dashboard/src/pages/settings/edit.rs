@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use journeyman_app::ProjectEdit;
-use journeyman_core::admin::project::Proposal;
+use journeyman_core::decision::project::Proposal;
 use journeyman_core::model::budget::Budgets;
 use journeyman_core::project::{
     Answers, CODE_HOST_TOKEN, CheckMode, CheckSettings, CheckoutSettings, CiFiles, DEFAULT_AGENT, DEFAULT_MODEL,

@@ -4,7 +4,6 @@ use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Answered, Error};
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::template::{self, TemplateSettings};
 
 use super::{done, parsed};
@@ -103,7 +102,7 @@ async fn saved(at: &InProject, id: &str, fields: &Fields) -> Page {
         at.cases().change_template(&at.caller(), &at.project.id, template.id, fields.precondition(), edit).await;
     let text = match changed {
         Ok(_) => return Ok(done(at, "saved").into_response()),
-        Err(Error::Admin(AdminRefusal::VersionMismatch { .. })) => {
+        Err(Error::Admin(refusal)) if refusal.is_version_mismatch() => {
             "Someone has changed the template since you opened this page. Open it again, and repeat the change."
                 .to_owned()
         }

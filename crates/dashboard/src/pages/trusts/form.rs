@@ -6,7 +6,6 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::{Answered, Error};
-use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::key::Scope;
 use journeyman_core::trust::{Trust, TrustSettings};
@@ -162,7 +161,7 @@ async fn saved(shared: &Shared, frame: &Frame, id: &str, fields: &Fields) -> Pag
             let edit = Box::new(move |_: &TrustSettings| settings.clone());
             match frame.cases().change_trust(&frame.caller(), trust.id, fields.precondition(), edit).await {
                 Ok(_) => return Ok(Redirect::to("/system/trusts?done=saved").into_response()),
-                Err(Error::Admin(AdminRefusal::VersionMismatch { .. })) => {
+                Err(Error::Admin(refusal)) if refusal.is_version_mismatch() => {
                     "Someone has changed the trust since you opened this page. Open it again, and repeat the change."
                         .to_owned()
                 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::{Answered, CreatedWebhook};
-use journeyman_core::admin::Precondition;
 use journeyman_core::feed::FeedKind;
+use journeyman_core::version::Precondition;
 use journeyman_core::webhook::{WebhookFormat, WebhookSettings};
 
 use super::{InWebhook, format_name};

@@ -6,9 +6,9 @@ use std::time::Duration;
 use askama::Template;
 use axum::extract::{Path, Query};
 use axum::response::{IntoResponse, Redirect, Response};
-use journeyman_core::admin::Precondition;
 use journeyman_core::ids::JobId;
 use journeyman_core::ports::DeliveryFilter;
+use journeyman_core::version::Precondition;
 use journeyman_core::webhook::{AttemptResult, Delivery, DeliveryState, Response as Answer};
 use serde::Deserialize;
 

@@ -6,10 +6,9 @@ use serde_json::{Value, json};
 use super::super::state::{Pull, PullState, Repository, State, User};
 use super::super::{Call, Reply};
 use super::answers::{Kind, below, custom, error, filled, invalid, page, refused_body, text, times};
-use super::located;
-use super::merging;
 use super::repository::{api, show_minimal};
 use super::users::{association, may_push, show_owner, show_user};
+use super::{located, merging};
 
 /// Answers a request for the list of pull requests, or for one of them.
 pub(super) fn answer(state: &mut State, call: &Call, user: &User, found: &Repository, parts: &[&str]) -> Reply {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use journeyman_app::{Caller, UseCases};
-use journeyman_core::admin::Precondition;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::job::DEFAULT_BRANCH;
 use journeyman_core::ports::{Credential, Forges, Reach, Remote, Store};
 use journeyman_core::project::{
     CODE_HOST_TOKEN, CodeHostSettings, Project, PullRequestSettings, SecretChanges, Settings as ProjectSettings,
 };
+use journeyman_core::version::Precondition;
 use journeyman_git::Git;
 use tempfile::TempDir;
 

@@ -1,12 +1,10 @@
-//! Decisions on the workspaces in the store.
+//! The rules for the settings and the secrets of a workspace.
 
-use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
-use crate::audit::AuditEntry;
-use crate::ids::UserId;
+use super::{SlackMode, SlackSecret, SlackSecretChanges, SlackSecrets, SlackSettings, SlackWorkspace};
+use crate::ids::SlackWorkspaceId;
+use crate::refusal::ResourceKind;
+use crate::resource::Resource;
 use crate::secret::SecretValue;
-use crate::slack::{SlackMode, SlackSecret, SlackSecretChanges, SlackSecrets, SlackSettings, SlackWorkspace};
-use crate::user::TokenHash;
-use crate::version::FIRST_VERSION;
 
 /// The maximum number of channels of a workspace.
 const CHANNELS: usize = 2000;
@@ -35,6 +33,37 @@ pub enum InvalidSlack {
     /// A secret that the mode needs is missing.
     #[error("{0}: is missing; {1}")]
     Missing(&'static str, &'static str),
+}
+
+impl Resource for SlackWorkspace {
+    const KIND: ResourceKind = ResourceKind::SlackWorkspace;
+    type Id = SlackWorkspaceId;
+    type Secrets = SlackSecretChanges;
+    type Related = ();
+
+    fn id(&self) -> &SlackWorkspaceId {
+        &self.id
+    }
+
+    fn unique_name(&self) -> String {
+        self.settings.team.clone()
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn with_version(self, version: u64) -> Self {
+        Self { version, ..self }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check_settings(&self.settings).map_err(|error| error.to_string())
+    }
+
+    fn exists() -> String {
+        "this Slack workspace is connected already".to_owned()
+    }
 }
 
 /// Returns whether a text has the form of an ID of Slack with one of these first letters.
@@ -125,94 +154,6 @@ pub fn changed_secrets(known: &SlackSecrets, changes: &SlackSecretChanges) -> Sl
         };
     }
     secrets
-}
-
-fn checked(settings: &SlackSettings) -> Result<(), AdminRefusal> {
-    check_settings(settings).map_err(|error| AdminRefusal::InvalidSlack(error.to_string()))
-}
-
-/// Stores a new workspace.
-///
-/// # Errors
-/// Returns an error if a field is not valid, or the workspace is connected already.
-pub fn create(
-    state: &AdminState,
-    workspace: SlackWorkspace,
-    secrets: SlackSecretChanges,
-    audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
-    checked(&workspace.settings)?;
-    if state.slack.is_some() || state.name_is_taken {
-        return Err(AdminRefusal::SlackWorkspaceExists);
-    }
-    let workspace = SlackWorkspace { version: FIRST_VERSION, ..workspace };
-    Ok(AdminChange::new([AdminRow::SlackWorkspace(Box::new(workspace), secrets)], audit))
-}
-
-/// Changes the settings and secrets of a workspace. A change that has no effect is not stored.
-///
-/// # Errors
-/// Returns an error if the workspace does not exist, has another version, or a field is not valid.
-pub fn change(
-    state: &AdminState,
-    precondition: &Precondition,
-    edit: impl FnOnce(&SlackSettings) -> SlackSettings,
-    secrets: SlackSecretChanges,
-    audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
-    let known = state.slack.as_ref().ok_or(AdminRefusal::NoSlackWorkspace)?;
-    precondition.check(known.version)?;
-    let settings = edit(&known.settings);
-    checked(&settings)?;
-    if settings == known.settings && secrets.is_empty() {
-        return Ok(AdminChange::nothing());
-    }
-    let workspace = SlackWorkspace { settings, version: known.version + 1, ..known.clone() };
-    Ok(AdminChange::new([AdminRow::SlackWorkspace(Box::new(workspace), secrets)], audit))
-}
-
-/// Connects an account of Slack with the user who has shown a code, and removes the code.
-///
-/// # Errors
-/// Returns an error if the workspace does not exist or has too many people, or if the code was used meanwhile.
-pub fn link(
-    state: &AdminState,
-    account: &str,
-    user: UserId,
-    code: TokenHash,
-    audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
-    let known = state.slack.as_ref().ok_or(AdminRefusal::NoSlackWorkspace)?;
-    if state.slack_code != Some(user) {
-        return Err(AdminRefusal::NoSlackCode);
-    }
-    let mut settings = known.settings.clone();
-    settings.users.insert(account.to_owned(), user);
-    checked(&settings)?;
-    let workspace = SlackWorkspace { settings, version: known.version + 1, ..known.clone() };
-    let rows = [AdminRow::SlackWorkspace(Box::new(workspace), [].into()), AdminRow::SlackCodeRemoved(code)];
-    Ok(AdminChange::new(rows, audit))
-}
-
-/// Revokes a code that was sent where others can read it. A code that is not valid any more needs no change.
-#[must_use]
-pub fn revoke_code(state: &AdminState, code: TokenHash, audit: AuditEntry) -> AdminChange {
-    match state.slack_code {
-        Some(_) => AdminChange::new([AdminRow::SlackCodeRemoved(code)], audit),
-        None => AdminChange::nothing(),
-    }
-}
-
-/// Removes a workspace with its secrets, events, threads and posts. Removing it again changes nothing.
-///
-/// # Errors
-/// Returns an error if the workspace never existed, or has another version.
-pub fn remove(state: &AdminState, precondition: &Precondition, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
-    let Some(known) = &state.slack else {
-        return if state.was_deleted { Ok(AdminChange::nothing()) } else { Err(AdminRefusal::NoSlackWorkspace) };
-    };
-    precondition.check(known.version)?;
-    Ok(AdminChange::new([AdminRow::SlackWorkspaceRemoved { id: known.id, at: audit.at }], audit))
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Decisions on passkeys. A refused use is a change too: it has an audit entry.
 
-use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState};
+use super::user::{LockedUser, password_missing, user_changed};
+use super::{Change, Row};
 use crate::audit::AuditEntry;
+use crate::refusal::{Refusal, RefusalKind, ResourceKind};
 use crate::time::Timestamp;
 use crate::user::passkey::{Assertion, Challenge, MAX_PASSKEYS, Passkey, PasskeyRefusal};
 use crate::user::{PasswordHash, Session, SessionsToEnd, TokenHash, User};
@@ -10,7 +12,7 @@ use crate::user::{PasswordHash, Session, SessionsToEnd, TokenHash, User};
 pub type Presented = Result<Assertion, PasskeyRefusal>;
 
 /// The outcome of the use of a passkey, and the change that it makes.
-pub type Attempted = (AdminChange, Result<(), PasskeyRefusal>);
+pub type Attempted = (Change, Result<(), PasskeyRefusal>);
 
 /// Starts a session of a user who has presented a passkey. `password` is the one that was entered before, if the passkey
 /// is a second factor. `audit` returns the entry about an action.
@@ -18,14 +20,14 @@ pub type Attempted = (AdminChange, Result<(), PasskeyRefusal>);
 /// # Errors
 /// The user may not sign in, or the password was changed after it was checked.
 pub fn start_session(
-    state: &AdminState,
+    state: &LockedUser,
     session: Session,
     password: Option<&PasswordHash>,
     presented: &Presented,
     audit: impl Fn(&str) -> AuditEntry,
-) -> Result<Attempted, AdminRefusal> {
-    if password.is_some() && enabled(state)?.password.as_ref() != password {
-        return Err(AdminRefusal::UserChanged);
+) -> Result<Attempted, Refusal> {
+    if password.is_some() && state.enabled()?.password.as_ref() != password {
+        return Err(user_changed());
     }
     let started = audit("session.started");
     let (mut change, user) = match attempted(state, presented, &audit)? {
@@ -33,7 +35,7 @@ pub fn start_session(
         Err(refused) => return Ok(refused),
     };
     let user = User { signed_in_at: Some(session.created_at), ..user };
-    change.rows = vec![AdminRow::User(user), AdminRow::Session(session)];
+    change.rows = vec![Row::User(user), Row::Session(session)];
     change.audit.push(started);
     Ok((change, Ok(())))
 }
@@ -43,17 +45,17 @@ pub fn start_session(
 /// # Errors
 /// The user may not sign in.
 pub fn prove_session(
-    state: &AdminState,
+    state: &LockedUser,
     hash: TokenHash,
     presented: &Presented,
     audit: impl Fn(&str) -> AuditEntry,
-) -> Result<Attempted, AdminRefusal> {
+) -> Result<Attempted, Refusal> {
     let entry = audit("session.confirmed");
     let mut change = match attempted(state, presented, &audit)? {
         Ok((change, _)) => change,
         Err(refused) => return Ok(refused),
     };
-    change.rows.push(AdminRow::SessionProven { hash, at: entry.at });
+    change.rows.push(Row::SessionProven { hash, at: entry.at });
     change.audit.push(entry);
     Ok((change, Ok(())))
 }
@@ -61,17 +63,15 @@ pub fn prove_session(
 /// Checks what was presented against the locked user. Returns the change of the passkey and the user after it, or the
 /// refusal with its audit entry.
 fn attempted(
-    state: &AdminState,
+    state: &LockedUser,
     presented: &Presented,
     audit: &impl Fn(&str) -> AuditEntry,
-) -> Result<Result<(AdminChange, User), Attempted>, AdminRefusal> {
-    let user = enabled(state)?;
+) -> Result<Result<(Change, User), Attempted>, Refusal> {
+    let user = state.enabled()?;
     let refused = audit("session.passkey_refused");
     match presented.as_ref().map_err(|refusal| *refusal).and_then(|assertion| used(user, assertion, refused.at)) {
-        Ok(changed) => {
-            Ok(Ok((AdminChange { rows: vec![AdminRow::User(changed.clone())], audit: Vec::new() }, changed)))
-        }
-        Err(refusal) => Ok(Err((AdminChange { rows: Vec::new(), audit: vec![refused] }, Err(refusal)))),
+        Ok(changed) => Ok(Ok((Change { rows: vec![Row::User(changed.clone())], audit: Vec::new() }, changed))),
+        Err(refusal) => Ok(Err((Change { rows: Vec::new(), audit: vec![refused] }, Err(refusal)))),
     }
 }
 
@@ -108,60 +108,62 @@ fn use_challenge(user: &mut User, challenge: Challenge, at: Timestamp) -> Result
 /// # Errors
 /// The user may not sign in, has no password, or has too many passkeys; or the passkey or the challenge was used before.
 pub fn add(
-    state: &AdminState,
+    state: &LockedUser,
     passkey: Passkey,
     challenge: Challenge,
     keep: TokenHash,
     audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
-    let user = enabled(state)?;
+) -> Result<Change, Refusal> {
+    let user = state.enabled()?;
     if user.password.is_none() {
-        return Err(AdminRefusal::PasswordMissing);
+        return Err(password_missing());
     }
     if user.passkeys.list.len() >= MAX_PASSKEYS {
-        return Err(AdminRefusal::TooManyPasskeys);
+        return Err(Refusal::new(
+            RefusalKind::TooMany,
+            ResourceKind::Passkey,
+            format!("there are {MAX_PASSKEYS} passkeys already, which is the limit; remove one first"),
+        ));
     }
     let mut changed = user.clone();
     let is_known = user.passkeys.list.iter().any(|one| one.credential == passkey.credential);
     if is_known || use_challenge(&mut changed, challenge, audit.at).is_err() {
-        return Err(AdminRefusal::PasskeyKnown);
+        return Err(Refusal::new(RefusalKind::Exists, ResourceKind::Passkey, "this passkey was added before"));
     }
     changed.passkeys.list.push(passkey);
     changed.version += 1;
-    let mut rows = vec![AdminRow::User(changed)];
+    let mut rows = vec![Row::User(changed)];
     if !user.has_second_factor() {
-        rows.push(AdminRow::SessionsEnded(SessionsToEnd::OthersOf(user.id, keep)));
+        rows.push(Row::SessionsEnded(SessionsToEnd::OthersOf(user.id, keep)));
     }
-    Ok(AdminChange::new(rows, audit))
+    Ok(Change::new(rows, audit))
 }
 
 /// Gives the passkey with an ID another name.
 ///
 /// # Errors
 /// The user may not sign in, or has no such passkey.
-pub fn rename(state: &AdminState, id: &str, name: String, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
-    let mut changed = enabled(state)?.clone();
-    let passkey = changed.passkeys.list.iter_mut().find(|one| one.id() == id).ok_or(AdminRefusal::NoPasskey)?;
+pub fn rename(state: &LockedUser, id: &str, name: String, audit: AuditEntry) -> Result<Change, Refusal> {
+    let mut changed = state.enabled()?.clone();
+    let passkey = changed.passkeys.list.iter_mut().find(|one| one.id() == id).ok_or_else(|| {
+        Refusal::new(RefusalKind::NotFound, ResourceKind::Passkey, "there is no such passkey any more")
+    })?;
     passkey.name = name;
     changed.version += 1;
-    Ok(AdminChange::new([AdminRow::User(changed)], audit))
+    Ok(Change::new([Row::User(changed)], audit))
 }
 
 /// Removes the passkey with an ID, at the user's own request.
 ///
 /// # Errors
 /// The user may not sign in, or has no such passkey.
-pub fn remove(state: &AdminState, id: &str, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
-    let mut changed = enabled(state)?.clone();
+pub fn remove(state: &LockedUser, id: &str, audit: AuditEntry) -> Result<Change, Refusal> {
+    let mut changed = state.enabled()?.clone();
     let before = changed.passkeys.list.len();
     changed.passkeys.list.retain(|one| one.id() != id);
     if changed.passkeys.list.len() == before {
-        return Err(AdminRefusal::NoPasskey);
+        return Err(Refusal::new(RefusalKind::NotFound, ResourceKind::Passkey, "there is no such passkey any more"));
     }
     changed.version += 1;
-    Ok(AdminChange::new([AdminRow::User(changed)], audit))
-}
-
-fn enabled(state: &AdminState) -> Result<&User, AdminRefusal> {
-    state.user.as_ref().filter(|user| user.disabled_at.is_none()).ok_or(AdminRefusal::UserChanged)
+    Ok(Change::new([Row::User(changed)], audit))
 }

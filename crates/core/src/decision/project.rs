@@ -1,26 +1,59 @@
 //! Decisions on the creation, change and deletion of projects.
 
-use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
+use super::{Change, Row};
 use crate::audit::AuditEntry;
+use crate::ids::ProjectId;
 use crate::project::{Address, CODE_HOST_TOKEN, Project, SecretChanges, check, parse_address};
+use crate::refusal::{Refusal, RefusalKind, ResourceKind};
+use crate::version::{FIRST_VERSION, Precondition};
+
+/// A project, which need not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectToChange(pub ProjectId);
+
+/// The locked rows of [`ProjectToChange`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LockedProject {
+    /// The project.
+    pub project: Option<Project>,
+    /// The base of the current epoch ([`crate::epoch`]), which the version of a new project is greater than.
+    pub epoch: u64,
+}
+
+/// A project and its jobs: no job can be created until the decision is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectToDelete(pub ProjectId);
+
+/// The locked rows of [`ProjectToDelete`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LockedProjectWithJobs {
+    /// The project.
+    pub project: Option<Project>,
+    /// `true` if the project has active jobs.
+    pub has_active_jobs: bool,
+    /// `true` if the project was deleted in the last 30 days.
+    pub was_deleted: bool,
+}
 
 /// A proposed project, and the changes to its secrets.
 pub type Proposal = (Project, SecretChanges);
+
+/// Returns the refusal for a project that exists already.
+#[must_use]
+pub fn exists() -> Refusal {
+    Refusal::new(RefusalKind::Exists, ResourceKind::Project, "a project with this ID already exists")
+}
 
 /// Creates a project.
 ///
 /// # Errors
 /// Returns an error if a project with this ID exists.
-pub fn create(
-    state: &AdminState,
-    (project, secrets): Proposal,
-    audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
+pub fn create(state: &LockedProject, (project, secrets): Proposal, audit: AuditEntry) -> Result<Change, Refusal> {
     if state.project.is_some() {
-        return Err(AdminRefusal::ProjectExists);
+        return Err(exists());
     }
-    let project = Project { version: state.first_version(), secret_names: names_after(&[], &secrets), ..project };
-    Ok(AdminChange::new([AdminRow::Project(Box::new(project), secrets)], audit))
+    let project = Project { version: state.epoch + FIRST_VERSION, secret_names: names_after(&[], &secrets), ..project };
+    Ok(Change::new([Row::Project(Box::new(project), secrets)], audit))
 }
 
 /// Changes a project. `edit` makes the proposal from the locked project, so that concurrent changes of different fields
@@ -30,22 +63,26 @@ pub fn create(
 /// Returns an error if the project does not exist or has another version, if the edit is not valid, or if the
 /// repository was changed since it was checked.
 pub fn change(
-    state: &AdminState,
+    state: &LockedProject,
     precondition: &Precondition,
     edit: impl FnOnce(Project) -> Result<Proposal, String>,
     checked_repository: &str,
     audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
-    let current = state.project.as_ref().ok_or(AdminRefusal::NoProject)?;
-    precondition.check(current.version)?;
-    let (proposed, secrets) = edit(current.clone()).map_err(AdminRefusal::InvalidProject)?;
-    check_change(current, &proposed, &secrets).map_err(AdminRefusal::InvalidProject)?;
+) -> Result<Change, Refusal> {
+    let current = state.project.as_ref().ok_or_else(|| Refusal::not_found(ResourceKind::Project))?;
+    precondition.check(ResourceKind::Project, current.version)?;
+    let (proposed, secrets) = edit(current.clone()).map_err(invalid)?;
+    check_change(current, &proposed, &secrets).map_err(invalid)?;
     if proposed.repository != checked_repository {
-        return Err(AdminRefusal::ProjectChanged);
+        return Err(Refusal::new(
+            RefusalKind::Changed,
+            ResourceKind::Project,
+            "the project was changed at the same time; send the request again",
+        ));
     }
     let secret_names = names_after(&current.secret_names, &secrets);
     let proposed = Project { version: current.version + 1, secret_names, ..proposed };
-    Ok(AdminChange::new([AdminRow::Project(Box::new(proposed), secrets)], audit))
+    Ok(Change::new([Row::Project(Box::new(proposed), secrets)], audit))
 }
 
 /// Checks a proposed change of a project.
@@ -70,20 +107,32 @@ pub fn check_change(current: &Project, proposed: &Project, secrets: &SecretChang
 ///
 /// # Errors
 /// Returns an error if the project does not exist, has another version, or has active jobs.
-pub fn delete(state: &AdminState, precondition: &Precondition, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
+pub fn delete(
+    state: &LockedProjectWithJobs,
+    precondition: &Precondition,
+    audit: AuditEntry,
+) -> Result<Change, Refusal> {
     let Some(project) = &state.project else {
-        return if state.was_deleted { Ok(AdminChange::nothing()) } else { Err(AdminRefusal::NoProject) };
+        return if state.was_deleted { Ok(Change::nothing()) } else { Err(Refusal::not_found(ResourceKind::Project)) };
     };
-    precondition.check(project.version)?;
+    precondition.check(ResourceKind::Project, project.version)?;
     if state.has_active_jobs {
-        return Err(AdminRefusal::ProjectBusy);
+        return Err(Refusal::new(
+            RefusalKind::Busy,
+            ResourceKind::Project,
+            "the project has active jobs; cancel or archive them first",
+        ));
     }
     let repository = match parse_address(&project.repository) {
         Ok(Address::Local(name)) => Some(name),
         _ => None,
     };
-    let deleted = AdminRow::ProjectDeleted { id: project.id.clone(), repository, at: audit.at };
-    Ok(AdminChange::new([deleted], audit))
+    let deleted = Row::ProjectDeleted { id: project.id.clone(), repository, at: audit.at };
+    Ok(Change::new([deleted], audit))
+}
+
+fn invalid(detail: String) -> Refusal {
+    Refusal::invalid(ResourceKind::Project, detail)
 }
 
 /// Returns the names of a project's secrets after the changes, sorted.
@@ -126,8 +175,8 @@ mod tests {
         }
     }
 
-    fn state() -> AdminState {
-        AdminState { project: Some(shop()), ..AdminState::default() }
+    fn state() -> LockedProject {
+        LockedProject { project: Some(shop()), ..LockedProject::default() }
     }
 
     fn audit() -> AuditEntry {
@@ -151,14 +200,24 @@ mod tests {
     #[test]
     fn a_change_is_refused_for_a_missing_or_changed_project() {
         let repository = shop().repository;
-        let refused = |state: &AdminState, precondition, repository: &str| {
+        let refused = |state: &LockedProject, precondition, repository: &str| {
             change(state, &precondition, with_model, repository, audit()).expect_err("a refusal")
         };
-        assert_eq!(refused(&AdminState::default(), Precondition::None, &repository), AdminRefusal::NoProject);
-        let mismatch = AdminRefusal::VersionMismatch { current: 7 };
+        assert_eq!(
+            refused(&LockedProject::default(), Precondition::None, &repository),
+            Refusal::not_found(ResourceKind::Project)
+        );
+        let mismatch = Refusal::version_mismatch(ResourceKind::Project);
         assert_eq!(refused(&state(), Precondition::Version(vec![6]), &repository), mismatch);
         assert_eq!(refused(&state(), Precondition::Version(vec![]), &repository), mismatch);
-        assert_eq!(refused(&state(), Precondition::None, "local:shop"), AdminRefusal::ProjectChanged);
+        assert_eq!(
+            refused(&state(), Precondition::None, "local:shop"),
+            Refusal::new(
+                RefusalKind::Changed,
+                ResourceKind::Project,
+                "the project was changed at the same time; send the request again"
+            )
+        );
     }
 
     #[test]
@@ -182,13 +241,24 @@ mod tests {
 
     #[test]
     fn a_project_is_created_once_and_deleted_only_without_active_jobs() {
-        let create = |state: &AdminState| create(state, (shop(), SecretChanges::new()), audit());
-        assert_eq!(create(&state()), Err(AdminRefusal::ProjectExists));
-        let created = create(&AdminState::default()).expect("a project");
+        let create = |state: &LockedProject| create(state, (shop(), SecretChanges::new()), audit());
+        assert_eq!(
+            create(&state()),
+            Err(Refusal::new(RefusalKind::Exists, ResourceKind::Project, "a project with this ID already exists"))
+        );
+        let created = create(&LockedProject::default()).expect("a project");
         assert_eq!(created.project().map(|project| project.version), Some(1));
-        let busy = AdminState { has_active_jobs: true, ..state() };
-        assert_eq!(delete(&busy, &Precondition::None, audit()), Err(AdminRefusal::ProjectBusy));
-        assert!(delete(&state(), &Precondition::None, audit()).is_ok());
-        assert!(delete(&state(), &Precondition::Version(vec![1]), audit()).is_err());
+        let rest = LockedProjectWithJobs { project: Some(shop()), ..LockedProjectWithJobs::default() };
+        let busy = LockedProjectWithJobs { has_active_jobs: true, ..rest.clone() };
+        assert_eq!(
+            delete(&busy, &Precondition::None, audit()),
+            Err(Refusal::new(
+                RefusalKind::Busy,
+                ResourceKind::Project,
+                "the project has active jobs; cancel or archive them first"
+            ))
+        );
+        assert!(delete(&rest, &Precondition::None, audit()).is_ok());
+        assert!(delete(&rest, &Precondition::Version(vec![1]), audit()).is_err());
     }
 }

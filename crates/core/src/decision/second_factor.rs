@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState};
+use super::user::{LockedUser, no_second_factor, password_missing, user_changed};
+use super::{Change, Row};
 use crate::audit::AuditEntry;
+use crate::refusal::{Refusal, RefusalKind, ResourceKind};
 use crate::user::second_factor::{Accepted, CodeRefusal, SecondFactor, TotpSecret};
 use crate::user::{PasswordHash, Session, SessionsToEnd, TokenHash, User};
 
@@ -25,23 +27,22 @@ impl fmt::Debug for Attempt {
 }
 
 /// The outcome of an attempt, and the change that it makes.
-pub type Attempted = (AdminChange, Result<Accepted, CodeRefusal>);
+pub type Attempted = (Change, Result<Accepted, CodeRefusal>);
 
 /// Starts a session of a user who has entered the password and a code. `audit` returns the entry about an action.
 ///
 /// # Errors
 /// The password or the second factor was changed after it was read, or the user may not sign in.
 pub fn start_session(
-    state: &AdminState,
+    state: &LockedUser,
     session: Session,
     password: &PasswordHash,
     attempt: &Attempt,
     audit: impl Fn(&str) -> AuditEntry,
-) -> Result<Attempted, AdminRefusal> {
+) -> Result<Attempted, Refusal> {
     let (mut change, user, outcome) = attempted(state, password, attempt, &audit)?;
     if outcome.is_ok() {
-        change.rows =
-            vec![AdminRow::User(User { signed_in_at: Some(session.created_at), ..user }), AdminRow::Session(session)];
+        change.rows = vec![Row::User(User { signed_in_at: Some(session.created_at), ..user }), Row::Session(session)];
         change.audit.push(audit("session.started"));
     }
     Ok((change, outcome))
@@ -53,16 +54,16 @@ pub fn start_session(
 /// # Errors
 /// The password or the second factor was changed after it was read, or the user may not sign in.
 pub fn prove_session(
-    state: &AdminState,
+    state: &LockedUser,
     hash: TokenHash,
     password: &PasswordHash,
     attempt: &Attempt,
     audit: impl Fn(&str) -> AuditEntry,
-) -> Result<Attempted, AdminRefusal> {
+) -> Result<Attempted, Refusal> {
     let (mut change, _, outcome) = attempted(state, password, attempt, &audit)?;
     if outcome.is_ok() {
         let entry = audit("session.confirmed");
-        change.rows.push(AdminRow::SessionProven { hash, at: entry.at });
+        change.rows.push(Row::SessionProven { hash, at: entry.at });
         change.audit.push(entry);
     }
     Ok((change, outcome))
@@ -70,18 +71,18 @@ pub fn prove_session(
 
 /// Checks the code of an attempt. Returns the change of the second factor, and the user after it.
 fn attempted(
-    state: &AdminState,
+    state: &LockedUser,
     password: &PasswordHash,
     attempt: &Attempt,
     audit: &impl Fn(&str) -> AuditEntry,
-) -> Result<(AdminChange, User, Result<Accepted, CodeRefusal>), AdminRefusal> {
-    let user = enabled(state)?;
+) -> Result<(Change, User, Result<Accepted, CodeRefusal>), Refusal> {
+    let user = state.enabled()?;
     if user.password.as_ref() != Some(password) {
-        return Err(AdminRefusal::UserChanged);
+        return Err(user_changed());
     }
-    let factor = user.second_factor.as_ref().ok_or(AdminRefusal::NoSecondFactor)?;
+    let factor = user.second_factor.as_ref().ok_or_else(no_second_factor)?;
     if factor.secret != attempt.sealed {
-        return Err(AdminRefusal::UserChanged);
+        return Err(user_changed());
     }
     let refused = audit("session.code_refused");
     let (after, outcome) = factor.check(&attempt.secret, &attempt.code, refused.at);
@@ -91,29 +92,28 @@ fn attempted(
         Err(_) => vec![refused],
     };
     let changed = User { second_factor: Some(after), ..user.clone() };
-    Ok((AdminChange { rows: vec![AdminRow::User(changed.clone())], audit: entries }, changed, outcome))
+    Ok((Change { rows: vec![Row::User(changed.clone())], audit: entries }, changed, outcome))
 }
 
 /// Gives a user a second factor, and ends all sessions of the user but `keep`: they began without one.
 ///
 /// # Errors
 /// The user may not sign in, has no password, or has a second factor.
-pub fn add(
-    state: &AdminState,
-    factor: SecondFactor,
-    keep: TokenHash,
-    audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
-    let user = enabled(state)?;
+pub fn add(state: &LockedUser, factor: SecondFactor, keep: TokenHash, audit: AuditEntry) -> Result<Change, Refusal> {
+    let user = state.enabled()?;
     if user.second_factor.is_some() {
-        return Err(AdminRefusal::HasSecondFactor);
+        return Err(Refusal::new(
+            RefusalKind::Exists,
+            ResourceKind::SecondFactor,
+            "this user has a second factor already; remove it first",
+        ));
     }
     if user.password.is_none() {
-        return Err(AdminRefusal::PasswordMissing);
+        return Err(password_missing());
     }
     let changed = User { second_factor: Some(factor), version: user.version + 1, ..user.clone() };
-    let ended = AdminRow::SessionsEnded(SessionsToEnd::OthersOf(user.id, keep));
-    Ok(AdminChange::new([AdminRow::User(changed), ended], audit))
+    let ended = Row::SessionsEnded(SessionsToEnd::OthersOf(user.id, keep));
+    Ok(Change::new([Row::User(changed), ended], audit))
 }
 
 /// Replaces the recovery codes of a user.
@@ -121,30 +121,26 @@ pub fn add(
 /// # Errors
 /// The user may not sign in, or has no second factor.
 pub fn replace_recovery_codes(
-    state: &AdminState,
+    state: &LockedUser,
     recovery: Vec<TokenHash>,
     audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
-    let user = enabled(state)?;
-    let factor = user.second_factor.clone().ok_or(AdminRefusal::NoSecondFactor)?;
+) -> Result<Change, Refusal> {
+    let user = state.enabled()?;
+    let factor = user.second_factor.clone().ok_or_else(no_second_factor)?;
     let factor = Some(SecondFactor { recovery, ..factor });
     let changed = User { second_factor: factor, version: user.version + 1, ..user.clone() };
-    Ok(AdminChange::new([AdminRow::User(changed)], audit))
+    Ok(Change::new([Row::User(changed)], audit))
 }
 
 /// Removes the second factor of a user, at the user's own request.
 ///
 /// # Errors
 /// The user may not sign in, or has no second factor.
-pub fn remove(state: &AdminState, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
-    let user = enabled(state)?;
+pub fn remove(state: &LockedUser, audit: AuditEntry) -> Result<Change, Refusal> {
+    let user = state.enabled()?;
     if user.second_factor.is_none() {
-        return Err(AdminRefusal::NoSecondFactor);
+        return Err(no_second_factor());
     }
     let changed = User { second_factor: None, version: user.version + 1, ..user.clone() };
-    Ok(AdminChange::new([AdminRow::User(changed)], audit))
-}
-
-fn enabled(state: &AdminState) -> Result<&User, AdminRefusal> {
-    state.user.as_ref().filter(|user| user.disabled_at.is_none()).ok_or(AdminRefusal::UserChanged)
+    Ok(Change::new([Row::User(changed)], audit))
 }

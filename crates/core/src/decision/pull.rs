@@ -1,6 +1,6 @@
 //! Decisions about pull requests of the built-in code host.
 
-use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState};
+use super::{Change, Row};
 use crate::audit::AuditEntry;
 use crate::code_host::{HostName, PullState};
 use crate::hook::{
@@ -9,34 +9,74 @@ use crate::hook::{
 use crate::ids::ProjectId;
 use crate::inbox::{Content, NewEvent};
 use crate::pull::{Comment, LinePlace, LocalPull, NewComment, PullEnding, Resolution, Verdict, comment};
+use crate::refusal::{Refusal, RefusalKind, ResourceKind};
 use crate::time::Timestamp;
+
+/// A pull request of a repository of the built-in code host, by its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullToChange(pub String, pub u64);
+
+/// The locked rows of [`PullToChange`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LockedPull {
+    /// The pull request.
+    pub pull: Option<LocalPull>,
+    /// The number of the last comment on it; 0 if there is none.
+    pub last_comment: u64,
+    /// The comments on it that were not submitted yet, of all authors.
+    pub drafts: Vec<Comment>,
+}
+
+/// A new pull request of a repository of the built-in code host, by its branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullOfBranch(pub String, pub String);
+
+/// The locked rows of [`PullOfBranch`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LockedBranch {
+    /// The open pull request of the branch.
+    pub pull: Option<LocalPull>,
+    /// The number after which the next pull request of the repository comes: that of the newest one, or a greater one
+    /// ([`crate::epoch::Epoch::pulls_after`]).
+    pub last_pull: u64,
+}
+
+/// A pull request of the built-in code host, by its repository and number, with its comments on lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullLines(pub String, pub u64);
+
+/// The locked rows of [`PullLines`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LockedLines {
+    /// The pull request.
+    pub pull: Option<LocalPull>,
+    /// The comments on lines of it that were submitted.
+    pub lines: Vec<Comment>,
+}
 
 /// Opens a pull request, with the next number of its repository.
 ///
 /// # Errors
 /// The branch has an open pull request.
-pub fn open(
-    state: &AdminState,
-    new: LocalPull,
-    project: &ProjectId,
-    audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
+pub fn open(state: &LockedBranch, new: LocalPull, project: &ProjectId, audit: AuditEntry) -> Result<Change, Refusal> {
     if let Some(pull) = &state.pull {
-        return Err(AdminRefusal::PullExists(pull.number));
+        let number = pull.number;
+        let detail = format!("the branch already has the open pull request #{number}; push to the branch to change it");
+        return Err(Refusal::new(RefusalKind::Exists, ResourceKind::PullRequest, detail));
     }
     let opened = LocalPull { number: state.last_pull + 1, ..new };
     let audit = AuditEntry { subject: format!("{project}#{}", opened.number), ..audit };
-    Ok(AdminChange::new([AdminRow::PullOpened(Box::new(opened))], audit))
+    Ok(Change::new([Row::PullOpened(Box::new(opened))], audit))
 }
 
 /// Ends an open pull request.
 ///
 /// # Errors
 /// The pull request does not exist, or has ended already.
-pub fn end(state: &AdminState, ending: PullEnding, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
-    let pull = found(state)?;
+pub fn end(state: &LockedPull, ending: PullEnding, audit: AuditEntry) -> Result<Change, Refusal> {
+    let pull = found(&state.pull)?;
     if pull.state != PullState::Open {
-        return Err(AdminRefusal::PullNotOpen);
+        return Err(Refusal::new(RefusalKind::Ended, ResourceKind::PullRequest, "the pull request is no longer open"));
     }
     let PullEnding { state, by, at, between, commit } = ending;
     let ended = LocalPull {
@@ -47,8 +87,8 @@ pub fn end(state: &AdminState, ending: PullEnding, audit: AuditEntry) -> Result<
         merge_commit: commit,
         ..pull.clone()
     };
-    let event = AdminRow::Inbox(Box::new(event(&ended, at)));
-    Ok(AdminChange::new([AdminRow::Pull(Box::new(ended)), event], audit))
+    let event = Row::Inbox(Box::new(event(&ended, at)));
+    Ok(Change::new([Row::Pull(Box::new(ended)), event], audit))
 }
 
 /// Returns the event that tells the job of a pull request that it has ended.
@@ -84,20 +124,18 @@ pub struct PullPage {
 ///
 /// # Errors
 /// The pull request does not exist, or the author has too many drafts.
-pub fn comment(
-    state: &AdminState,
-    comment: NewComment,
-    page: &PullPage,
-    audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
-    let pull = found(state)?;
+pub fn comment(state: &LockedPull, comment: NewComment, page: &PullPage, audit: AuditEntry) -> Result<Change, Refusal> {
+    let pull = found(&state.pull)?;
     let comment = Comment { place: state.last_comment + 1, comment };
     if comment.comment.is_draft {
         let own = state.drafts.iter().filter(|draft| draft.comment.author_id == comment.comment.author_id).count();
         if own >= MOST_DRAFTS {
-            return Err(AdminRefusal::TooManyDrafts);
+            return Err(Refusal::invalid(
+                ResourceKind::Review,
+                "a review can have at most 100 comments; submit it before you add another one",
+            ));
         }
-        return Ok(AdminChange { rows: vec![row(pull, comment)], audit: Vec::new() });
+        return Ok(Change { rows: vec![row(pull, comment)], audit: Vec::new() });
     }
     let event = report(pull, page, "comment", &comment, |comment, id| {
         let NewComment { body, at, line, .. } = &comment.comment;
@@ -118,22 +156,22 @@ pub fn comment(
             },
         }
     });
-    Ok(AdminChange::new([row(pull, comment), event], audit))
+    Ok(Change::new([row(pull, comment), event], audit))
 }
 
 /// Removes a draft. Removing it again changes nothing.
 ///
 /// # Errors
 /// The pull request does not exist.
-pub fn remove_draft(state: &AdminState, author: &str, place: u64) -> Result<AdminChange, AdminRefusal> {
-    let pull = found(state)?;
+pub fn remove_draft(state: &LockedPull, author: &str, place: u64) -> Result<Change, Refusal> {
+    let pull = found(&state.pull)?;
     let is_own = |draft: &&Comment| draft.place == place && draft.comment.author_id.as_deref() == Some(author);
-    let rows = state.drafts.iter().find(is_own).map(|draft| AdminRow::DraftRemoved {
+    let rows = state.drafts.iter().find(is_own).map(|draft| Row::DraftRemoved {
         repository: pull.repository.clone(),
         number: pull.number,
         place: draft.place,
     });
-    Ok(AdminChange { rows: rows.into_iter().collect(), audit: Vec::new() })
+    Ok(Change { rows: rows.into_iter().collect(), audit: Vec::new() })
 }
 
 /// Resolves the thread of a comment on a line, or reopens it without a resolution. The thread consists of the submitted
@@ -142,44 +180,44 @@ pub fn remove_draft(state: &AdminState, author: &str, place: u64) -> Result<Admi
 /// # Errors
 /// The pull request does not exist, or has no such comment on a line.
 pub fn resolve(
-    state: &AdminState,
+    state: &LockedLines,
     place: u64,
     resolution: Option<&Resolution>,
     audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
-    let pull = found(state)?;
+) -> Result<Change, Refusal> {
+    let pull = found(&state.pull)?;
     let chosen = state.lines.iter().find(|one| one.place == place);
-    let line = chosen.and_then(|one| one.comment.line.as_ref()).ok_or(AdminRefusal::NoComment)?;
+    let line = chosen.and_then(|one| one.comment.line.as_ref()).ok_or_else(|| {
+        Refusal::new(RefusalKind::NotFound, ResourceKind::Comment, "there is no such comment on a line")
+    })?;
     let is_of_thread = |one: &&Comment| one.comment.line.as_ref().is_some_and(|other| other.is_same_line(line));
     let changes = |one: &&Comment| one.comment.resolved.is_some() != resolution.is_some();
     let changed = state.lines.iter().filter(is_of_thread).filter(changes).map(|one| {
         let comment = NewComment { resolved: resolution.cloned(), ..one.comment.clone() };
         row(pull, Comment { place: one.place, comment })
     });
-    let rows: Vec<AdminRow> = changed.collect();
-    if rows.is_empty() { Ok(AdminChange::nothing()) } else { Ok(AdminChange::new(rows, audit)) }
+    let rows: Vec<Row> = changed.collect();
+    if rows.is_empty() { Ok(Change::nothing()) } else { Ok(Change::new(rows, audit)) }
 }
 
 /// Submits a review: its text with the verdict, and the drafts of its author. The inbox makes one message of all.
 ///
 /// # Errors
 /// The pull request does not exist, or the review has neither a text nor drafts, and is no approval.
-pub fn review(
-    state: &AdminState,
-    text: NewComment,
-    page: &PullPage,
-    audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
-    let pull = found(state)?;
+pub fn review(state: &LockedPull, text: NewComment, page: &PullPage, audit: AuditEntry) -> Result<Change, Refusal> {
+    let pull = found(&state.pull)?;
     let place = state.last_comment + 1;
     let own = state.drafts.iter().filter(|draft| draft.comment.author_id == text.author_id);
     let submitted = |draft: &Comment| {
         let comment = NewComment { at: text.at, review: Some(place), is_draft: false, ..draft.comment.clone() };
         row(pull, Comment { place: draft.place, comment })
     };
-    let mut rows: Vec<AdminRow> = own.map(submitted).collect();
+    let mut rows: Vec<Row> = own.map(submitted).collect();
     if rows.is_empty() && text.body.trim().is_empty() && text.verdict != Verdict::Approve {
-        return Err(AdminRefusal::EmptyReview);
+        return Err(Refusal::invalid(
+            ResourceKind::Review,
+            "the review is empty; write a summary, or add a comment to a line first",
+        ));
     }
     let text = Comment { place, comment: NewComment { review: Some(place), ..text } };
     rows.push(report(pull, page, "review", &text, |text, id| HookContent::Review {
@@ -188,7 +226,7 @@ pub fn review(
         review: review_of(text, id, &page.url),
     }));
     rows.push(row(pull, text));
-    Ok(AdminChange::new(rows, audit))
+    Ok(Change::new(rows, audit))
 }
 
 /// Returns the text of a review as the review.
@@ -210,8 +248,8 @@ pub fn comment_url(page: &str, place: u64) -> String {
     format!("{page}#c-{place}")
 }
 
-fn row(pull: &LocalPull, comment: Comment) -> AdminRow {
-    AdminRow::Comment { repository: pull.repository.clone(), number: pull.number, comment: Box::new(comment) }
+fn row(pull: &LocalPull, comment: Comment) -> Row {
+    Row::Comment { repository: pull.repository.clone(), number: pull.number, comment: Box::new(comment) }
 }
 
 /// Returns the author of a comment.
@@ -227,7 +265,7 @@ fn report(
     kind: &str,
     comment: &Comment,
     content: impl FnOnce(&Comment, String) -> HookContent,
-) -> AdminRow {
+) -> Row {
     let id = comment::id(&pull.repository, pull.number, comment.place);
     let repository = EventRepository { id: pull.repository.clone(), path: pull.repository.clone() };
     let read = HookEvent {
@@ -235,7 +273,7 @@ fn report(
         sender: Some(author(&comment.comment)),
         content: content(comment, id.clone()),
     };
-    AdminRow::Inbox(Box::new(NewEvent {
+    Row::Inbox(Box::new(NewEvent {
         host: HostName::local(),
         code_host: None,
         project: Some(page.project.clone()),
@@ -246,8 +284,8 @@ fn report(
     }))
 }
 
-fn found(state: &AdminState) -> Result<&LocalPull, AdminRefusal> {
-    state.pull.as_ref().ok_or(AdminRefusal::NoPull)
+fn found(pull: &Option<LocalPull>) -> Result<&LocalPull, Refusal> {
+    pull.as_ref().ok_or_else(|| Refusal::not_found(ResourceKind::PullRequest))
 }
 
 #[cfg(test)]
@@ -281,8 +319,8 @@ mod tests {
         }
     }
 
-    fn state(pull: Option<LocalPull>) -> AdminState {
-        AdminState { pull, ..AdminState::default() }
+    fn state(pull: Option<LocalPull>) -> LockedPull {
+        LockedPull { pull, ..LockedPull::default() }
     }
 
     #[test]
@@ -302,14 +340,17 @@ mod tests {
                 merge_commit: commit,
                 ..open()
             };
-            assert_eq!(change.rows[0], AdminRow::Pull(Box::new(ended.clone())));
-            let [_, AdminRow::Inbox(event)] = &change.rows[..] else { panic!("{:?}", change.rows) };
+            assert_eq!(change.rows[0], Row::Pull(Box::new(ended.clone())));
+            let [_, Row::Inbox(event)] = &change.rows[..] else { panic!("{:?}", change.rows) };
             let Content::Read(read) = &event.content else { panic!("{event:?}") };
             assert!(matches!(&read.content, HookContent::Pull { number: 1, state, .. } if *state == to), "{read:?}");
             assert_eq!((&event.host, event.at), (&HostName::local(), at));
             assert_eq!(change.audit, [audit()]);
-            assert_eq!(end(&state(Some(ended)), ending.clone(), audit()), Err(AdminRefusal::PullNotOpen));
-            assert_eq!(end(&state(None), ending, audit()), Err(AdminRefusal::NoPull));
+            assert_eq!(
+                end(&state(Some(ended)), ending.clone(), audit()),
+                Err(Refusal::new(RefusalKind::Ended, ResourceKind::PullRequest, "the pull request is no longer open"))
+            );
+            assert_eq!(end(&state(None), ending, audit()), Err(Refusal::not_found(ResourceKind::PullRequest)));
         }
     }
 
@@ -328,12 +369,12 @@ mod tests {
         Comment { place, comment: NewComment { is_draft: true, ..new(author, "x") } }
     }
 
-    fn stored(place: u64, comment: NewComment) -> AdminRow {
-        AdminRow::Comment { repository: "shop".into(), number: 1, comment: Box::new(Comment { place, comment }) }
+    fn stored(place: u64, comment: NewComment) -> Row {
+        Row::Comment { repository: "shop".into(), number: 1, comment: Box::new(Comment { place, comment }) }
     }
 
-    fn reported(row: &AdminRow) -> (&NewEvent, &HookEvent) {
-        let AdminRow::Inbox(event) = row else { panic!("{row:?}") };
+    fn reported(row: &Row) -> (&NewEvent, &HookEvent) {
+        let Row::Inbox(event) = row else { panic!("{row:?}") };
         let Content::Read(read) = &event.content else { panic!("{event:?}") };
         (event, read)
     }
@@ -342,7 +383,7 @@ mod tests {
     fn a_comment_needs_a_pull_request_which_may_have_ended_and_is_reported() {
         let closed = LocalPull { state: PullState::Closed, ..open() };
         for pull in [open(), closed] {
-            let state = AdminState { last_comment: 4, ..state(Some(pull)) };
+            let state = LockedPull { last_comment: 4, ..state(Some(pull)) };
             let change = comment(&state, new("ada", "hi"), &page(), audit()).expect("it exists");
             assert_eq!((&change.rows[0], &change.audit), (&stored(5, new("ada", "hi")), &vec![audit()]));
             let (event, read) = reported(&change.rows[1]);
@@ -355,23 +396,32 @@ mod tests {
             assert_eq!(comment.url, "https://j.example/projects/shop/pulls/1#c-5");
             assert_eq!((comment.author.id.as_str(), comment.author.name.as_str()), ("usr_ada", "ada"));
         }
-        assert_eq!(comment(&state(None), new("ada", "hi"), &page(), audit()), Err(AdminRefusal::NoPull));
+        assert_eq!(
+            comment(&state(None), new("ada", "hi"), &page(), audit()),
+            Err(Refusal::not_found(ResourceKind::PullRequest))
+        );
     }
 
     #[test]
     fn a_draft_is_stored_and_nothing_else_until_its_author_removes_it() {
         let one = NewComment { is_draft: true, ..new("ada", "hi") };
         let change = comment(&state(Some(open())), one.clone(), &page(), audit()).expect("it exists");
-        assert_eq!(change, AdminChange { rows: vec![stored(1, one.clone())], audit: vec![] });
+        assert_eq!(change, Change { rows: vec![stored(1, one.clone())], audit: vec![] });
         let drafts = vec![draft(1, "ada"), draft(2, "bob")];
-        let both = AdminState { drafts, last_comment: 2, ..state(Some(open())) };
-        let removed = AdminRow::DraftRemoved { repository: "shop".into(), number: 1, place: 1 };
+        let both = LockedPull { drafts, last_comment: 2, ..state(Some(open())) };
+        let removed = Row::DraftRemoved { repository: "shop".into(), number: 1, place: 1 };
         assert_eq!(remove_draft(&both, "usr_ada", 1).map(|change| change.rows), Ok(vec![removed]));
         for place in [2, 3] {
             assert_eq!(remove_draft(&both, "usr_ada", place).map(|change| change.rows), Ok(vec![]), "{place}");
         }
-        let full = AdminState { drafts: (1..=100).map(|place| draft(place, "ada")).collect(), ..both };
-        assert_eq!(comment(&full, one, &page(), audit()), Err(AdminRefusal::TooManyDrafts));
+        let full = LockedPull { drafts: (1..=100).map(|place| draft(place, "ada")).collect(), ..both };
+        assert_eq!(
+            comment(&full, one, &page(), audit()),
+            Err(Refusal::invalid(
+                ResourceKind::Review,
+                "a review can have at most 100 comments; submit it before you add another one"
+            ))
+        );
     }
 
     #[test]
@@ -382,16 +432,16 @@ mod tests {
             Comment { place, comment }
         };
         let resolution = || Resolution { by: "bob".into(), at: Timestamp::from_micros(9) };
-        let state = |lines: Vec<Comment>| AdminState { lines, ..state(Some(open())) };
+        let state = |lines: Vec<Comment>| LockedLines { lines, pull: Some(open()) };
         let mixed = state(vec![
             stored_line(1, 7, None),
             stored_line(2, 8, None),
             stored_line(3, 7, Some(resolution())),
             stored_line(4, 7, None),
         ]);
-        let places = |change: &AdminChange| {
-            let place = |row: &AdminRow| match row {
-                AdminRow::Comment { comment, .. } => (comment.place, comment.comment.resolved.clone()),
+        let places = |change: &Change| {
+            let place = |row: &Row| match row {
+                Row::Comment { comment, .. } => (comment.place, comment.comment.resolved.clone()),
                 other => panic!("{other:?}"),
             };
             change.rows.iter().map(place).collect::<Vec<_>>()
@@ -401,21 +451,27 @@ mod tests {
         assert_eq!(change.audit, [audit()]);
         let change = resolve(&mixed, 1, None, audit()).expect("it exists");
         assert_eq!(places(&change), [(3, None)]);
-        assert_eq!(resolve(&mixed, 2, None, audit()), Ok(AdminChange::nothing()), "it is open");
+        assert_eq!(resolve(&mixed, 2, None, audit()), Ok(Change::nothing()), "it is open");
 
         let mut changed = stored_line(5, 7, None);
         changed.comment.line.as_mut().unwrap().hunk = "@@ -1 +7 @@\n+other".into();
         let after = state(vec![stored_line(1, 7, None), changed]);
         let change = resolve(&after, 1, Some(&resolution()), audit()).expect("it exists");
         assert_eq!(places(&change), [(1, Some(resolution()))], "the line of the other comment had another text");
-        assert_eq!(resolve(&after, 9, None, audit()), Err(AdminRefusal::NoComment));
-        assert_eq!(resolve(&AdminState::default(), 1, None, audit()), Err(AdminRefusal::NoPull));
+        assert_eq!(
+            resolve(&after, 9, None, audit()),
+            Err(Refusal::new(RefusalKind::NotFound, ResourceKind::Comment, "there is no such comment on a line"))
+        );
+        assert_eq!(
+            resolve(&LockedLines::default(), 1, None, audit()),
+            Err(Refusal::not_found(ResourceKind::PullRequest))
+        );
     }
 
     #[test]
     fn a_review_submits_the_drafts_of_its_author() {
         let drafts = vec![draft(1, "ada"), draft(2, "bob"), draft(3, "ada")];
-        let state = AdminState { drafts, last_comment: 3, ..state(Some(open())) };
+        let state = LockedPull { drafts, last_comment: 3, ..state(Some(open())) };
         let at = Timestamp::from_micros(9);
         let text = NewComment { at, line: None, ..new("ada", "Please.") };
         let change = review(&state, text.clone(), &page(), audit()).expect("it has a text");
@@ -433,7 +489,14 @@ mod tests {
         let other = NewComment { author_id: Some("usr_eve".into()), ..blank };
         for verdict in [Verdict::Comment, Verdict::RequestChanges] {
             let change = review(&state, NewComment { verdict, ..other.clone() }, &page(), audit());
-            assert_eq!(change, Err(AdminRefusal::EmptyReview), "{verdict:?}");
+            assert_eq!(
+                change,
+                Err(Refusal::invalid(
+                    ResourceKind::Review,
+                    "the review is empty; write a summary, or add a comment to a line first"
+                )),
+                "{verdict:?}"
+            );
         }
         let approval = NewComment { verdict: Verdict::Approve, ..other };
         let change = review(&state, approval, &page(), audit()).expect("an approval needs no text");
