@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use journeyman_core::checks;
 use journeyman_core::code_host::PullRepository;
-use journeyman_core::conversation::{CommentPlace, CommentRef, Reaction};
+use journeyman_core::conversation::{CommentRef, CommentTarget, Reaction};
 use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::{Job, pull_updates};
@@ -169,7 +169,7 @@ impl HostEffects {
         if !Self::is_at(&*forge, repository).await? {
             return Ok(());
         }
-        discussion.comment(CommentPlace::Pull(pull.number), &checks::report_marker(checks), &text).await?;
+        discussion.comment(CommentTarget::Pull(pull.number), &checks::report_marker(checks), &text).await?;
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl HostEffects {
         if !Self::is_at(&*forge, repository).await? {
             return Ok(());
         }
-        discussion.comment(CommentPlace::Pull(pull.number), &pull_updates::report_marker(updates), &text).await?;
+        discussion.comment(CommentTarget::Pull(pull.number), &pull_updates::report_marker(updates), &text).await?;
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use journeyman_core::conversation::{CommentPlace, InThread, Replied};
+use journeyman_core::conversation::{CommentTarget, InThread, Replied};
 use journeyman_core::ids::MessageId;
 use journeyman_core::inbox::answer;
 use journeyman_core::job::Job;
@@ -87,7 +87,7 @@ impl UseCases {
 
     async fn show_progress_at(
         &self,
-        place: CommentPlace,
+        place: CommentTarget,
         summary: &Summary<'_>,
         plan: Option<&PlanProgress>,
         creates: bool,
@@ -157,7 +157,7 @@ fn lock_name(message: MessageId) -> String {
 /// the comments whose threads accept no reply.
 async fn reply(
     discussion: &dyn Discussion,
-    place: CommentPlace,
+    place: CommentTarget,
     message: &Message,
     summary: &str,
     resolve: Resolve,

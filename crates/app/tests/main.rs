@@ -8,13 +8,13 @@ mod app {
     mod code_hosts;
     mod comparisons;
     mod existing_pull;
-    mod given;
+    mod fixtures;
     mod inbox {
         mod changes;
         mod comments;
         mod conversations;
         mod faults;
-        pub(crate) mod given;
+        pub(crate) mod fixtures;
         mod host_reviews;
         mod issues;
         mod orders;

@@ -9,7 +9,7 @@ use crate::model::{Dialect, Effort};
 use crate::project::{PermissionPolicy, SandboxSettings, ToolKind};
 
 /// The command that starts an agent, and what the agent needs. In `command`, `environment` and `files`, the
-/// placeholders of [`Places`] are replaced, and also `{model_url}`, the URL at which the agent calls models in the
+/// placeholders of [`PlaceholderValues`] are replaced, and also `{model_url}`, the URL at which the agent calls models in the
 /// sandbox, and `{model_token}`, the token that the agent sends there in place of a key. If no effort is set, lines with
 /// `{effort}` are omitted, and an argument, a variable or a file without any other line too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,7 +186,7 @@ pub const EFFORT: &str = "{effort}";
 
 /// The values of the placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct PlaceholderValues {
     /// `{model}`: the full name of the job's model.
     pub model: String,
     /// `{dialect}`: the dialect of the model's server, as in [`Dialect::name`]; `test` for the test model.
@@ -233,7 +233,7 @@ pub fn unknown_word(text: &str) -> Option<&str> {
     })
 }
 
-impl Places {
+impl PlaceholderValues {
     /// Replaces the placeholders in `text`, except [`MODEL_URL`] and [`MODEL_TOKEN`]. Returns `None` if the text is to be
     /// omitted: it needs an effort, and none is set.
     #[must_use]
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_text_without_its_effort_is_omitted_by_lines() {
-        let places = |effort| Places {
+        let places = |effort| PlaceholderValues {
             model: "p/m-{effort}{home}".to_owned(),
             dialect: "openai".to_owned(),
             model_name: "m".to_owned(),

@@ -21,7 +21,7 @@ pub enum Permission {
 
 /// The place of a comment that the service writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CommentPlace {
+pub enum CommentTarget {
     /// A pull request, by its number.
     Pull(u64),
     /// An issue, by its number.

@@ -145,7 +145,7 @@ pub type SlackSecretChanges = BTreeMap<SlackSecret, Option<SecretValue>>;
 
 /// The thread of a message: the channel and the timestamp of the first message.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct SlackPlace {
+pub struct SlackThreadId {
     /// The workspace.
     pub workspace: SlackWorkspaceId,
     /// The ID of the channel.
@@ -323,7 +323,7 @@ pub struct SlackInboxEvent {
     /// The number, in the order of arrival.
     pub number: u64,
     /// The thread.
-    pub place: SlackPlace,
+    pub place: SlackThreadId,
     /// The ID of the event at Slack.
     pub event_id: String,
     /// The timestamp of the message.
@@ -350,7 +350,7 @@ pub struct SlackInboxEvent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlackThread {
     /// The place.
-    pub place: SlackPlace,
+    pub place: SlackThreadId,
     /// The project of the job.
     pub project: ProjectId,
     /// The job.

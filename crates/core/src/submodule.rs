@@ -6,7 +6,7 @@ mod address;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-pub use address::{Located, Main, Place};
+pub use address::{Located, Main, SubmoduleLocation};
 
 /// The maximum number of submodules that are filled, including those in submodules.
 pub const MAX_SUBMODULES: usize = 100;

@@ -6,7 +6,7 @@
 mod job {
     mod answered;
     mod checks;
-    mod given;
+    mod fixtures;
     mod model;
     mod pull_updates;
     mod pulls;

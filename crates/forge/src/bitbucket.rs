@@ -17,7 +17,7 @@ use http::{Method, StatusCode};
 use journeyman_core::checks::{Check, CommitStatus, StatusState};
 use journeyman_core::code_host::{HostRepository, RepositoryPath};
 use journeyman_core::conversation::{
-    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, Permission, Reaction, ReviewComment,
+    CommentRef, CommentTarget, Conversation, HostThread, InThread, LineComment, Permission, Reaction, ReviewComment,
 };
 use journeyman_core::hook::HostUser;
 use journeyman_core::ids::Sha;
@@ -83,10 +83,10 @@ fn encoded_uuid(uuid: &str) -> String {
 }
 
 /// Returns the number of the pull request; Bitbucket has no issues.
-fn pull_of(place: CommentPlace) -> Result<u64, ForgeError> {
+fn pull_of(place: CommentTarget) -> Result<u64, ForgeError> {
     match place {
-        CommentPlace::Pull(number) => Ok(number),
-        CommentPlace::Issue(_) => Err(ForgeError::Refused("Bitbucket Cloud has no issues".to_owned())),
+        CommentTarget::Pull(number) => Ok(number),
+        CommentTarget::Issue(_) => Err(ForgeError::Refused("Bitbucket Cloud has no issues".to_owned())),
     }
 }
 
@@ -202,7 +202,7 @@ impl Api for Bitbucket {
         if refused.is_empty() { Ok(()) } else { Err(ForgeError::Refused(refused.join("; "))) }
     }
 
-    async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
+    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError> {
         let path = format!("/pullrequests/{}/comments?sort=created_on&pagelen=100", pull_of(place)?);
         let found: Vec<wire::Comment> = self.list(at(repository, &path)).await?;
         let written = found.into_iter().filter(|comment| !comment.deleted);
@@ -212,7 +212,7 @@ impl Api for Bitbucket {
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError> {
         let path = at(repository, &format!("/pullrequests/{}/comments", pull_of(place)?));
@@ -224,7 +224,7 @@ impl Api for Bitbucket {
     async fn update_comment(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         comment: &str,
         text: &str,
     ) -> Result<(), ForgeError> {
@@ -236,7 +236,7 @@ impl Api for Bitbucket {
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         (_, to): (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError> {
@@ -250,7 +250,7 @@ impl Api for Bitbucket {
     async fn resolve(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         threads: &[HostThread],
     ) -> Result<(), ForgeError> {
         let pull = pull_of(place)?;
@@ -299,7 +299,7 @@ impl Api for Bitbucket {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError> {
         let path = format!("/pullrequests/{}/comments?sort=created_on&pagelen=100", pull_of(place)?);
@@ -313,7 +313,7 @@ impl Api for Bitbucket {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
         self.read_conversation(repository, place, since).await

@@ -21,7 +21,7 @@ use http::{Method, StatusCode};
 use journeyman_core::checks::{Check, CommitStatus, StatusState};
 use journeyman_core::code_host::{HostRepository, RepositoryPath};
 use journeyman_core::conversation::{
-    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, Permission, Reaction, ReviewComment,
+    CommentRef, CommentTarget, Conversation, HostThread, InThread, LineComment, Permission, Reaction, ReviewComment,
     ThreadComment,
 };
 use journeyman_core::hook::{CommentKind, HostComment, HostUser};
@@ -145,10 +145,10 @@ fn owner_page(key: &str) -> String {
 }
 
 /// Returns the number of the pull request of a conversation.
-fn number_of(place: CommentPlace) -> Result<u64, ForgeError> {
+fn number_of(place: CommentTarget) -> Result<u64, ForgeError> {
     match place {
-        CommentPlace::Pull(number) => Ok(number),
-        CommentPlace::Issue(_) => Err(ForgeError::Refused("Bitbucket Data Center has no issues".to_owned())),
+        CommentTarget::Pull(number) => Ok(number),
+        CommentTarget::Issue(_) => Err(ForgeError::Refused("Bitbucket Data Center has no issues".to_owned())),
     }
 }
 
@@ -276,7 +276,7 @@ impl Api for BitbucketDataCenter {
         merge::request(self, repository, number).await
     }
 
-    async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
+    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError> {
         let (location, number) = (Location::current(repository)?, number_of(place)?);
         // The list of comments is that of one file.
         let path = format!("{}/{number}/activities?limit=100", location.pulls());
@@ -295,7 +295,7 @@ impl Api for BitbucketDataCenter {
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError> {
         let (location, number) = (Location::current(repository)?, number_of(place)?);
@@ -309,7 +309,7 @@ impl Api for BitbucketDataCenter {
     async fn update_comment(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         comment: &str,
         text: &str,
     ) -> Result<(), ForgeError> {
@@ -320,7 +320,7 @@ impl Api for BitbucketDataCenter {
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         (_, to): (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError> {
@@ -335,7 +335,7 @@ impl Api for BitbucketDataCenter {
     async fn resolve(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         threads: &[HostThread],
     ) -> Result<(), ForgeError> {
         let (location, number) = (Location::current(repository)?, number_of(place)?);
@@ -416,7 +416,7 @@ impl Api for BitbucketDataCenter {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError> {
         let (location, number) = (Location::current(repository)?, number_of(place)?);
@@ -447,7 +447,7 @@ impl Api for BitbucketDataCenter {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
         self.read_conversation(repository, place, since).await

@@ -46,7 +46,7 @@ struct HostClient {
 
 /// A code host with its secrets.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct HostWithSecrets {
     /// The code host.
     pub host: CodeHost,
     /// The secrets of the code host.
@@ -112,13 +112,13 @@ impl Finder {
     ///
     /// # Errors
     /// The store failed, or a secret cannot be decrypted.
-    pub async fn host(&self, id: &CodeHostId) -> Result<Option<Found>, StoreError> {
+    pub async fn host(&self, id: &CodeHostId) -> Result<Option<HostWithSecrets>, StoreError> {
         if let Some((host, secrets)) = self.0.configured.iter().find(|(host, _)| host.id == *id) {
-            return Ok(Some(Found { host: host.clone(), secrets: secrets.clone() }));
+            return Ok(Some(HostWithSecrets { host: host.clone(), secrets: secrets.clone() }));
         }
         let Some(host) = self.hosts().await?.into_iter().find(|host| host.id == *id) else { return Ok(None) };
         let secrets = self.0.hosts.code_host_secrets(id.clone()).await?;
-        Ok(Some(Found { host, secrets }))
+        Ok(Some(HostWithSecrets { host, secrets }))
     }
 
     /// Returns the code host of a project's repository; `None` if the repository is on no known one.

@@ -16,7 +16,7 @@ use http::{Method, StatusCode};
 use journeyman_core::checks::{Check, CommitStatus};
 use journeyman_core::code_host::{HostKind, HostRepository, PullState, RepositoryPath};
 use journeyman_core::conversation::{
-    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, NewReview, Permission, Reaction,
+    CommentRef, CommentTarget, Conversation, HostThread, InThread, LineComment, NewReview, Permission, Reaction,
     ThreadComment,
 };
 use journeyman_core::hook::{CommentKind, HostComment, HostIssue, HostReview, HostUser};
@@ -261,8 +261,8 @@ impl Api for Gitea {
         merge::request(self, repository, number).await
     }
 
-    async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
-        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError> {
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
         let read = self.get_all::<Comment>(repository, &format!("/issues/{number}/comments")).await;
         if matches!(read, Err(ForgeError::Unclear(_))) {
             // Gitea fails (status 500) if the issue does not exist.
@@ -280,10 +280,10 @@ impl Api for Gitea {
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError> {
-        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
         let (path, body) = (format!("/issues/{number}/comments"), json!({"body": text}));
         let written: Comment = self.send(repository, Method::POST, &path, Some(&body)).await?.ok()?.json()?;
         Ok(written.html_url)
@@ -292,7 +292,7 @@ impl Api for Gitea {
     async fn update_comment(
         &self,
         repository: &HostRepository,
-        _: CommentPlace,
+        _: CommentTarget,
         comment: &str,
         text: &str,
     ) -> Result<(), ForgeError> {
@@ -303,11 +303,11 @@ impl Api for Gitea {
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         (thread, _): (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError> {
-        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
         // Gitea has it since version 1.27. Forgejo and older versions answer with status 404 or 405.
         let path = format!("/pulls/{number}/comments/{}/replies", encoded(&thread.id));
         let answer = self.send(repository, Method::POST, &path, Some(&json!({"body": text}))).await?;
@@ -317,7 +317,7 @@ impl Api for Gitea {
     async fn resolve(
         &self,
         repository: &HostRepository,
-        _: CommentPlace,
+        _: CommentTarget,
         threads: &[HostThread],
     ) -> Result<(), ForgeError> {
         for thread in threads {
@@ -441,11 +441,11 @@ impl Api for Gitea {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError> {
         // Only the comments of reviews are in threads.
-        let CommentPlace::Pull(pull) = place else { return Ok(Vec::new()) };
+        let CommentTarget::Pull(pull) = place else { return Ok(Vec::new()) };
         let reviews: BTreeSet<&str> = of.iter().filter_map(|one| one.review.as_deref()).collect();
         let mut threads = Vec::new();
         for review in reviews {
@@ -495,7 +495,7 @@ impl Api for Gitea {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
         self.read_conversation(repository, place, since).await

@@ -17,7 +17,7 @@ use journeyman_core::checks::{Check, CommitStatus};
 use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::code_host::{HostRepository, RepositoryPath};
 use journeyman_core::conversation::{
-    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, NewReview, Permission, Reaction,
+    CommentRef, CommentTarget, Conversation, HostThread, InThread, LineComment, NewReview, Permission, Reaction,
 };
 use journeyman_core::hook::{CommentKind, HostIssue, HostReview, HostUser};
 use journeyman_core::ids::Sha;
@@ -404,8 +404,8 @@ impl Api for Github {
         merge::request(self, repository, number).await
     }
 
-    async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
-        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError> {
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
         let found: Vec<Comment> = self.list(repository, &format!("/issues/{number}/comments?per_page=100")).await?;
         let written = |comment: Comment| Written {
             id: comment.id.0,
@@ -419,10 +419,10 @@ impl Api for Github {
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError> {
-        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
         let (path, body) = (format!("/issues/{number}/comments"), json!({"body": text}));
         let written: Comment = self.send(repository, Method::POST, &path, Some(&body)).await?.ok()?.json()?;
         Ok(written.html_url)
@@ -435,7 +435,7 @@ impl Api for Github {
     async fn update_comment(
         &self,
         repository: &HostRepository,
-        _: CommentPlace,
+        _: CommentTarget,
         comment: &str,
         text: &str,
     ) -> Result<(), ForgeError> {
@@ -446,11 +446,11 @@ impl Api for Github {
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         (thread, _): (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError> {
-        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
         // GitHub refuses replies to replies, so all are to the first comment.
         let path = format!("/pulls/{number}/comments/{}/replies", encoded(&thread.id));
         let answer = self.send(repository, Method::POST, &path, Some(&json!({"body": text}))).await?;
@@ -460,12 +460,12 @@ impl Api for Github {
     async fn resolve(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         threads: &[HostThread],
     ) -> Result<(), ForgeError> {
         match place {
-            CommentPlace::Pull(pull) => threads::resolve(self, repository, pull, threads).await,
-            CommentPlace::Issue(_) => Ok(()),
+            CommentTarget::Pull(pull) => threads::resolve(self, repository, pull, threads).await,
+            CommentTarget::Issue(_) => Ok(()),
         }
     }
 
@@ -524,13 +524,13 @@ impl Api for Github {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError> {
         match place {
-            CommentPlace::Pull(pull) => threads::read(self, repository, pull, of).await,
+            CommentTarget::Pull(pull) => threads::read(self, repository, pull, of).await,
             // There are no threads of comments on issues.
-            CommentPlace::Issue(_) => Ok(Vec::new()),
+            CommentTarget::Issue(_) => Ok(Vec::new()),
         }
     }
 
@@ -546,7 +546,7 @@ impl Api for Github {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
         self.read_conversation(repository, place, since).await

@@ -19,7 +19,7 @@ use journeyman_core::checks::{Check, CommitStatus, StatusState};
 use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::code_host::{HostRepository, RepositoryPath};
 use journeyman_core::conversation::{
-    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, Permission, Reaction, ReviewComment,
+    CommentRef, CommentTarget, Conversation, HostThread, InThread, LineComment, Permission, Reaction, ReviewComment,
 };
 use journeyman_core::hook::{CommentKind, HostIssue, HostUser};
 use journeyman_core::ids::Sha;
@@ -155,7 +155,7 @@ impl Gitlab {
     }
 
     /// Finds the reviewers and assignees of a change. Adds those that do not exist to `problems`.
-    async fn people(&self, change: &PullChange, problems: &mut Vec<String>) -> Result<Vec<Person>, ForgeError> {
+    async fn people(&self, change: &PullChange, problems: &mut Vec<String>) -> Result<Vec<RequestedUser>, ForgeError> {
         let mut people = Vec::new();
         for (role, names) in [(Role::Reviewer, &change.reviewers), (Role::Assignee, &change.assignees)] {
             for name in names {
@@ -164,7 +164,7 @@ impl Gitlab {
                     continue;
                 }
                 match self.user_id(name).await? {
-                    Some(id) => people.push(Person { role, name: name.clone(), id }),
+                    Some(id) => people.push(RequestedUser { role, name: name.clone(), id }),
                     None => problems.push(format!("{name}: there is no user with this name")),
                 }
             }
@@ -221,7 +221,7 @@ impl Role {
 }
 
 /// A user to ask.
-struct Person {
+struct RequestedUser {
     role: Role,
     name: String,
     id: u64,
@@ -232,7 +232,7 @@ fn id_of(user: &User) -> Option<u64> {
 }
 
 /// Returns the fields of a merge request to change. Keeps the reviewers and assignees that it has.
-fn changed_fields(current: &MergeRequest, change: &PullChange, people: &[Person]) -> Map<String, Value> {
+fn changed_fields(current: &MergeRequest, change: &PullChange, people: &[RequestedUser]) -> Map<String, Value> {
     let mut fields = Map::new();
     let draft = change.draft.unwrap_or(current.draft);
     let title = titled(change.title.as_deref().unwrap_or(&current.title), draft);
@@ -261,7 +261,7 @@ fn changed_fields(current: &MergeRequest, change: &PullChange, people: &[Person]
 }
 
 /// Finds the people whom GitLab left out without an error.
-fn left_out(people: &[Person], now: &MergeRequest, problems: &mut Vec<String>) {
+fn left_out(people: &[RequestedUser], now: &MergeRequest, problems: &mut Vec<String>) {
     for person in people {
         if person.role.ids(now).is_some_and(|ids| !ids.contains(&person.id)) {
             problems.push(format!(
@@ -274,10 +274,10 @@ fn left_out(people: &[Person], now: &MergeRequest, problems: &mut Vec<String>) {
 }
 
 /// Returns the path of a pull request or an issue, below the repository.
-fn path_of(place: CommentPlace) -> String {
+fn path_of(place: CommentTarget) -> String {
     match place {
-        CommentPlace::Pull(number) => format!("/merge_requests/{number}"),
-        CommentPlace::Issue(number) => format!("/issues/{number}"),
+        CommentTarget::Pull(number) => format!("/merge_requests/{number}"),
+        CommentTarget::Issue(number) => format!("/issues/{number}"),
     }
 }
 
@@ -361,7 +361,7 @@ impl Api for Gitlab {
     }
 
     async fn pull(&self, repository: &HostRepository, number: u64) -> Result<Option<HostPull>, ForgeError> {
-        match self.get::<MergeRequest>(repository, &path_of(CommentPlace::Pull(number))).await {
+        match self.get::<MergeRequest>(repository, &path_of(CommentTarget::Pull(number))).await {
             Err(ForgeError::NotFound(_)) => Ok(None),
             found => Ok(Some(found?.into_pull())),
         }
@@ -373,7 +373,7 @@ impl Api for Gitlab {
         number: u64,
         change: &PullChange,
     ) -> Result<(), ForgeError> {
-        let path = path_of(CommentPlace::Pull(number));
+        let path = path_of(CommentTarget::Pull(number));
         let current: MergeRequest = self.get(repository, &path).await?;
         let mut problems = Vec::new();
         let people = self.people(change, &mut problems).await?;
@@ -389,7 +389,7 @@ impl Api for Gitlab {
         self.request_merge(repository, number).await
     }
 
-    async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
+    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError> {
         let path = path_of(place);
         let noteable: Noteable = self.get(repository, &path).await?;
         let found = self.notes(repository, &path).await?;
@@ -406,7 +406,7 @@ impl Api for Gitlab {
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError> {
         let path = path_of(place);
@@ -424,7 +424,7 @@ impl Api for Gitlab {
     async fn update_comment(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         comment: &str,
         text: &str,
     ) -> Result<(), ForgeError> {
@@ -435,7 +435,7 @@ impl Api for Gitlab {
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         (thread, _): (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError> {
@@ -449,11 +449,11 @@ impl Api for Gitlab {
     async fn resolve(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         threads: &[HostThread],
     ) -> Result<(), ForgeError> {
         // Only the threads of merge requests can be resolved.
-        let CommentPlace::Pull(_) = place else { return Ok(()) };
+        let CommentTarget::Pull(_) = place else { return Ok(()) };
         for thread in threads {
             let path = format!("{}/discussions/{}", path_of(place), encoded(&thread.id));
             self.send(repository, Method::PUT, &path, Some(&json!({"resolved": true}))).await?.ok()?;
@@ -468,8 +468,8 @@ impl Api for Gitlab {
         reaction: Reaction,
     ) -> Result<(), ForgeError> {
         let place = match comment.kind {
-            CommentKind::Pull | CommentKind::Line => CommentPlace::Pull(comment.number),
-            CommentKind::Issue => CommentPlace::Issue(comment.number),
+            CommentKind::Pull | CommentKind::Line => CommentTarget::Pull(comment.number),
+            CommentKind::Issue => CommentTarget::Issue(comment.number),
             // GitLab has no reviews.
             CommentKind::Review => return Ok(()),
         };
@@ -506,7 +506,7 @@ impl Api for Gitlab {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError> {
         threads::read(self, repository, place, of).await
@@ -522,7 +522,7 @@ impl Api for Gitlab {
         repository: &HostRepository,
         issue: u64,
     ) -> Result<Option<Vec<HostUser>>, ForgeError> {
-        let notes = self.notes(repository, &path_of(CommentPlace::Issue(issue))).await?;
+        let notes = self.notes(repository, &path_of(CommentTarget::Issue(issue))).await?;
         Ok(Some(notes.into_iter().filter(Note::is_edit).map(|note| note.author.into()).collect()))
     }
 
@@ -533,7 +533,7 @@ impl Api for Gitlab {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
         self.read_conversation(repository, place, since).await

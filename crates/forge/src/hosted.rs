@@ -13,7 +13,7 @@ use journeyman_core::checks::{Check, CommitStatus, OWN_STATUS, StatusState};
 use journeyman_core::code_host::expiry::Expiry;
 use journeyman_core::code_host::{CodeHost, HostKind, HostName, HostRepository, PullRepository, RepositoryPath};
 use journeyman_core::conversation::{
-    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, NewReview, Permission, Reaction,
+    CommentRef, CommentTarget, Conversation, HostThread, InThread, LineComment, NewReview, Permission, Reaction,
     ReviewComment,
 };
 use journeyman_core::hook::{HostComment, HostIssue, HostReview, HostUser};
@@ -120,13 +120,13 @@ pub(crate) trait Api: Send + Sync {
     }
 
     /// Returns the comments in a conversation.
-    async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError>;
+    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError>;
 
     /// Writes a comment, and returns its URL.
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError>;
 
@@ -139,7 +139,7 @@ pub(crate) trait Api: Send + Sync {
     async fn update_comment(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         comment: &str,
         text: &str,
     ) -> Result<(), ForgeError>;
@@ -148,7 +148,7 @@ pub(crate) trait Api: Send + Sync {
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         to: (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError>;
@@ -157,7 +157,7 @@ pub(crate) trait Api: Send + Sync {
     async fn resolve(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         threads: &[HostThread],
     ) -> Result<(), ForgeError>;
 
@@ -233,7 +233,7 @@ pub(crate) trait Api: Send + Sync {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError>;
 
@@ -279,7 +279,7 @@ pub(crate) trait Api: Send + Sync {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError>;
 

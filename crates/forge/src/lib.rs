@@ -56,7 +56,7 @@ use journeyman_core::time::Clock;
 use journeyman_git::Git;
 pub use journeyman_net::Outbound;
 
-use self::find::{Finder, Found};
+use self::find::{Finder, HostWithSecrets};
 
 pub use check::check_code_host;
 pub use copy::{CopyError, JobBranch, Refs, copy_repository, refs, repository_names};
@@ -266,7 +266,7 @@ impl HostAdmin for CodeHosts {
     }
 
     async fn check_host(&self, id: &CodeHostId) -> Result<Option<Vec<Finding>>, StoreError> {
-        let Some(Found { host, secrets }) = self.finder.host(id).await? else { return Ok(None) };
+        let Some(HostWithSecrets { host, secrets }) = self.finder.host(id).await? else { return Ok(None) };
         Ok(Some(check_code_host(&host, &secrets, self.finder.outbound(), self.finder.clock()).await))
     }
 

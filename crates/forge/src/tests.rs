@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use journeyman_core::audit::AuditEntry;
 use journeyman_core::code_host::PullState;
-use journeyman_core::conversation::{CommentPlace, CommentRef, Permission, Reaction};
+use journeyman_core::conversation::{CommentRef, CommentTarget, Permission, Reaction};
 use journeyman_core::decision::pull::{PullPage, review};
 use journeyman_core::hook::{CommentKind, HostUser};
 use journeyman_core::ids::{Sha, UserId};
@@ -364,16 +364,16 @@ async fn the_service_answers_on_the_page_of_the_pull_request_once() {
     let forge = setup.hosts.of(&setup.project).await.unwrap();
     let discussion = forge.discussion().unwrap();
     for _ in 0..2 {
-        let url = discussion.comment(CommentPlace::Pull(1), "<!-- journeyman:answer:1 -->", "Done.").await;
+        let url = discussion.comment(CommentTarget::Pull(1), "<!-- journeyman:answer:1 -->", "Done.").await;
         assert_eq!(url.as_deref(), Ok("http://localhost:8080/projects/shop/pulls/1#c-1"));
     }
     let comments = setup.store.comments("shop".into(), 1).await.unwrap();
     assert_eq!(comments.len(), 1);
     let me = discussion.me().await.unwrap();
     assert_eq!((&comments[0].comment.author_id, comments[0].comment.body.as_str()), (&Some(me.id), "Done."));
-    let missing = discussion.comment(CommentPlace::Pull(9), "m", "Done.").await;
+    let missing = discussion.comment(CommentTarget::Pull(9), "m", "Done.").await;
     assert!(matches!(missing, Err(ForgeError::NotFound(_))), "{missing:?}");
-    let issue = discussion.comment(CommentPlace::Issue(1), "m", "Done.").await;
+    let issue = discussion.comment(CommentTarget::Issue(1), "m", "Done.").await;
     assert!(matches!(issue, Err(ForgeError::Refused(_))), "{issue:?}");
     let at = CommentRef { kind: CommentKind::Pull, number: 1, id: "shop/1/1".to_owned() };
     assert_eq!(discussion.react(&at, Reaction::Seen).await, Ok(()));

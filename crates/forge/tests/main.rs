@@ -21,8 +21,8 @@ mod hosts {
     mod conformance;
     mod conversations;
     mod faults;
+    pub(crate) mod fixtures;
     mod github;
-    pub(crate) mod given;
     mod logs;
     mod merges;
     mod pipelines;

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod gateway {
-    mod given;
+    mod fixtures;
     mod models;
     mod money;
 }

@@ -7,7 +7,7 @@ mod http {
     mod auth;
     mod code_hosts;
     mod feed;
-    mod given;
+    mod fixtures;
     mod inbox;
     mod jobs;
     mod limits;

@@ -1,7 +1,7 @@
 //! Sign-in through an OpenID provider: the authorization code flow with PKCE, state and nonce.
 //!
 //! [`Oidc::begin`] returns the provider's URL for the browser, and a [`Pending`] to keep until the browser comes back.
-//! [`Oidc::finish`] takes the parameters that the browser brings back and returns the [`Person`] whom the provider
+//! [`Oidc::finish`] takes the parameters that the browser brings back and returns the [`ProviderUser`] whom the provider
 //! authenticated.
 //!
 //! The first sign-in makes the first request to the provider, so that the server starts even if the provider is down.
@@ -70,7 +70,7 @@ impl fmt::Debug for Returned {
 
 /// A person whom the provider authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Person {
+pub struct ProviderUser {
     /// The issuer identifier of the provider.
     pub issuer: String,
     /// The provider's identifier for the person. Issuer and subject together are unique and never change: identify
@@ -132,7 +132,7 @@ impl Oidc {
     }
 
     /// Begins a sign-in like [`Oidc::begin`], and asks the provider to make the person prove who they are even if it
-    /// knows the browser (OpenID Connect Core, 3.1.2.1). [`Person::authenticated_at`] tells whether it has done so.
+    /// knows the browser (OpenID Connect Core, 3.1.2.1). [`ProviderUser::authenticated_at`] tells whether it has done so.
     ///
     /// # Errors
     /// Fails if the provider cannot be reached, or if its discovery document is not valid.
@@ -155,7 +155,7 @@ impl Oidc {
         returned: Returned,
         redirect: &Url,
         now: Timestamp,
-    ) -> Result<Person, OidcError> {
+    ) -> Result<ProviderUser, OidcError> {
         pending.check(returned.state.as_deref(), now)?;
         if let Some(error) = &returned.error {
             return Err(OidcError::of_provider(error, returned.error_description.as_deref()));
@@ -171,7 +171,7 @@ impl Oidc {
         let profile =
             if profile.email.is_some() { profile } else { self.add_user_info(&provider, &tokens, profile).await? };
         self.settings.admit(profile.email.as_deref(), profile.email_verified)?;
-        Ok(Person {
+        Ok(ProviderUser {
             issuer: provider.metadata.issuer.clone(),
             subject: profile.subject,
             email: profile.email,

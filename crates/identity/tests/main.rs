@@ -5,7 +5,7 @@
 mod identity {
     mod discovery;
     mod faults;
-    mod given;
+    mod fixtures;
     mod sign_in;
     mod tokens;
 }

@@ -41,13 +41,13 @@ use journeyman_store::{MasterKey, MasterKeys, PostgresStore, Schema, Sealer, Sql
 use journeyman_worker::{ContainmentCheck, Host, Resources};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{BlobPlace, Database, Role, Settings};
+use crate::config::{BlobLocation, Database, Role, Settings};
 use crate::connections::Registry;
 use crate::duties::{Duties, Repositories};
 use crate::system::Machine;
 
 use self::agents::AgentFolders;
-pub(crate) use self::sandbox::{Asker, given_up, open_to_sandboxes, sandbox};
+pub(crate) use self::sandbox::{SandboxUser, given_up, open_to_sandboxes, sandbox};
 
 /// The number of attempts to lock a data directory, which take five seconds.
 const LOCK_ATTEMPTS: u32 = 100;
@@ -120,13 +120,13 @@ pub(crate) fn recover_store(settings: &Settings) -> anyhow::Result<()> {
 }
 
 /// Opens the blob store, for files that outlive this machine.
-pub(crate) fn blobs(place: &BlobPlace) -> anyhow::Result<Arc<dyn Blobs>> {
+pub(crate) fn blobs(place: &BlobLocation) -> anyhow::Result<Arc<dyn Blobs>> {
     Ok(match place {
-        BlobPlace::Folder { path, shared } => {
+        BlobLocation::Folder { path, shared } => {
             make_private_dir(path)?;
             Arc::new(Folder::new(path.clone(), *shared))
         }
-        BlobPlace::Bucket { url, options } => Arc::new(Bucket::open(url, options.0.clone()).context("blob-url")?),
+        BlobLocation::Bucket { url, options } => Arc::new(Bucket::open(url, options.0.clone()).context("blob-url")?),
     })
 }
 
@@ -333,7 +333,7 @@ fn worker_parts(
         engine: engine.clone(),
         store: Arc::clone(store),
         forges,
-        containment: ContainmentCheck::new(sandbox(settings, Asker::Service)?, given_up(settings)),
+        containment: ContainmentCheck::new(sandbox(settings, SandboxUser::Service)?, given_up(settings)),
         gateway: Arc::clone(&gateway) as Arc<dyn Gateway>,
         blobs,
         lfs: Arc::new(lfs),
@@ -411,8 +411,8 @@ impl App {
 /// Returns the storage locations and limits that the dashboard shows.
 fn places(settings: &Settings) -> Vec<(String, String)> {
     let blobs = match &settings.blobs {
-        BlobPlace::Folder { path, .. } => path.display().to_string(),
-        BlobPlace::Bucket { url, .. } => url.clone(),
+        BlobLocation::Folder { path, .. } => path.display().to_string(),
+        BlobLocation::Bucket { url, .. } => url.clone(),
     };
     let kept = |time: Option<std::time::Duration>| {
         time.map_or_else(|| "forever".to_owned(), |time| format!("{} days", time.as_secs().div_ceil(86_400)))

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod agent;
+mod backend;
 mod backup;
 mod browser;
 mod code_host;
@@ -28,7 +29,6 @@ mod mcp;
 mod migrate;
 mod number;
 mod paint;
-mod place;
 mod pr;
 mod program;
 mod project;

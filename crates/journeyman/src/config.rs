@@ -17,7 +17,7 @@ mod models;
 mod number;
 mod oidc;
 mod otlp;
-mod place;
+mod position;
 mod settings;
 mod span;
 mod suggest;
@@ -37,8 +37,8 @@ pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};
 use self::models::ModelTables;
 pub(crate) use self::number::whole;
 pub(crate) use self::otlp::OtlpSettings;
-use self::place::{Origins, named};
-pub(crate) use self::settings::{BlobPlace, Database, Settings};
+use self::position::{Origins, named};
+pub(crate) use self::settings::{BlobLocation, Database, Settings};
 
 /// Returns the settings for these flags, the configuration file and the environment of this process.
 pub(crate) fn load(flags: Layer) -> anyhow::Result<Settings> {

@@ -41,8 +41,8 @@ pub(crate) mod program {
     mod curl_examples;
     mod disk;
     mod epochs;
+    pub(crate) mod fixtures;
     mod git_maintenance;
-    pub(crate) mod given;
     mod homes;
     mod imports;
     mod key_encryption;
@@ -82,7 +82,7 @@ mod storm;
 
 mod whole {
     mod crashing;
-    mod given;
+    mod fixtures;
     mod idle_agents;
     mod results;
     mod sandbox;

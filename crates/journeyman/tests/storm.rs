@@ -19,7 +19,7 @@ use self::check::breaches;
 use self::client::{Client, SentJob};
 use self::fleet::Machine;
 pub(crate) use self::fleet::faketime;
-use crate::program::given::cluster;
+use crate::program::fixtures::cluster;
 
 /// The maximum time from the end of a storm until no job is active.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(900);

@@ -91,24 +91,24 @@ impl Lfs {
     }
 
     /// Returns the place of the objects of a remote.
-    async fn place<'a>(&'a self, remote: &'a Remote) -> Result<Place<'a>, LfsError> {
+    async fn place<'a>(&'a self, remote: &'a Remote) -> Result<ObjectLocation<'a>, LfsError> {
         if remote.is_ours {
             let (git_dir, now) = (Path::new(&remote.url), self.clock.now());
-            return Ok(Place::Hosted(Hosted { blobs: &*self.blobs, git_dir, now }));
+            return Ok(ObjectLocation::Hosted(Hosted { blobs: &*self.blobs, git_dir, now }));
         }
         if remote.url.starts_with('/') || remote.url.starts_with("file://") {
             let route = self.git.route(remote).await.map_err(|error| match error.failure() {
                 Failure::NotUsed | Failure::NotFound => LfsError::Unsupported(error.to_string()),
                 _ => LfsError::Failed(error.to_string()),
             })?;
-            return Ok(Place::Folder(ObjectFolder::new(route.address().into())));
+            return Ok(ObjectLocation::Folder(ObjectFolder::new(route.address().into())));
         }
         if remote.url.starts_with("https://") || remote.url.starts_with("http://") {
             let url = Url::parse(&endpoint(&remote.url));
             let endpoint = url.map_err(|error| LfsError::Unsupported(format!("the URL is malformed: {error}")))?;
             let client = self.clients.of(&self.outbound.policy_of_url(remote.reach, &remote.url));
             let (others, credential, pause) = (&self.others, remote.credential.as_ref(), self.pause);
-            return Ok(Place::Server(Server { client, others, endpoint, credential, pause }));
+            return Ok(ObjectLocation::Server(Server { client, others, endpoint, credential, pause }));
         }
         let text = "the service uses Git LFS only over HTTP; give the project the https:// address of its repository";
         Err(LfsError::Unsupported(text.to_owned()))
@@ -146,7 +146,7 @@ impl Clients {
 }
 
 /// The place of the objects of a remote.
-enum Place<'a> {
+enum ObjectLocation<'a> {
     Hosted(Hosted<'a>),
     Folder(ObjectFolder),
     Server(Server<'a>),
@@ -163,25 +163,25 @@ fn endpoint(repository: &str) -> String {
 impl LfsObjects for Lfs {
     async fn download(&self, remote: &Remote, objects: &[Pointer], folder: &Path) -> Result<Vec<LfsFailure>, LfsError> {
         match self.place(remote).await? {
-            Place::Hosted(hosted) => hosted.download(objects, folder).await,
-            Place::Folder(found) => found.download(objects, folder).await,
-            Place::Server(server) => server.download(objects, folder).await,
+            ObjectLocation::Hosted(hosted) => hosted.download(objects, folder).await,
+            ObjectLocation::Folder(found) => found.download(objects, folder).await,
+            ObjectLocation::Server(server) => server.download(objects, folder).await,
         }
     }
 
     async fn missing(&self, remote: &Remote, branch: &str, objects: &[Pointer]) -> Result<Vec<LfsFailure>, LfsError> {
         match self.place(remote).await? {
-            Place::Hosted(hosted) => hosted.missing(objects).await,
-            Place::Folder(folder) => folder.missing(objects).await,
-            Place::Server(server) => server.missing(branch, objects).await,
+            ObjectLocation::Hosted(hosted) => hosted.missing(objects).await,
+            ObjectLocation::Folder(folder) => folder.missing(objects).await,
+            ObjectLocation::Server(server) => server.missing(branch, objects).await,
         }
     }
 
     async fn upload(&self, remote: &Remote, branch: &str, objects: &[LfsUpload]) -> Result<(), LfsError> {
         match self.place(remote).await? {
-            Place::Hosted(hosted) => hosted.upload(objects).await,
-            Place::Folder(folder) => folder.upload(objects).await,
-            Place::Server(server) => server.upload(branch, objects).await,
+            ObjectLocation::Hosted(hosted) => hosted.upload(objects).await,
+            ObjectLocation::Folder(folder) => folder.upload(objects).await,
+            ObjectLocation::Server(server) => server.upload(branch, objects).await,
         }
     }
 }

@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::cloned_ref_to_slice_refs, reason = "tests")]
 
+#[path = "lfs/fixtures.rs"]
+mod fixtures;
 #[path = "lfs/folder.rs"]
 mod folder;
-#[path = "lfs/given.rs"]
-mod given;
 #[path = "lfs/hosted.rs"]
 mod hosted;
 #[path = "lfs/http.rs"]

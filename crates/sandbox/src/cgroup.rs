@@ -68,14 +68,14 @@ pub(crate) struct Cgroups(Arc<Pool>);
 #[derive(Debug)]
 struct Pool {
     name: String,
-    found: Mutex<Found>,
+    found: Mutex<Controllers>,
     slots: Mutex<Slots>,
 }
 
 /// The controllers that this process may use, with their folders and locks.
 #[derive(Debug, Default)]
-struct Found {
-    places: Vec<Place>,
+struct Controllers {
+    places: Vec<ControllerFolder>,
     /// The folders of the places with their locks, which are held as long as the service lives. They show other
     /// services that the folders are in use.
     locks: Vec<(PathBuf, File)>,
@@ -93,7 +93,7 @@ struct Slots {
 
 /// A folder of a controller: the parent of groups, or one group.
 #[derive(Debug, Clone)]
-struct Place {
+struct ControllerFolder {
     controller: Controller,
     version: Version,
     folder: PathBuf,
@@ -101,7 +101,7 @@ struct Place {
 
 const CONTROLLERS: [Controller; 4] = [Controller::Memory, Controller::Processes, Controller::Cpu, Controller::Freezer];
 
-impl Found {
+impl Controllers {
     /// Adds the missing controllers whose groups can be made.
     fn complete(&mut self, name: &str) {
         // Find all parents before making the first place, which may move this process to another group.
@@ -115,7 +115,7 @@ impl Found {
             }
         }
         for (controller, version, parent) in self.parents.clone() {
-            let place = Place { controller, version, folder: parent.join(format!("{PREFIX}{name}")) };
+            let place = ControllerFolder { controller, version, folder: parent.join(format!("{PREFIX}{name}")) };
             if !self.has(controller) && self.make(&place) {
                 self.places.push(place);
             }
@@ -127,7 +127,7 @@ impl Found {
     }
 
     /// Makes the folder of a place and locks it.
-    fn make(&mut self, place: &Place) -> bool {
+    fn make(&mut self, place: &ControllerFolder) -> bool {
         if self.locks.iter().any(|(folder, _)| *folder == place.folder) {
             return place.version.make(&place.folder, place.controller).is_ok();
         }
@@ -160,7 +160,7 @@ impl Cgroups {
     /// distinguishes this process from others. `record` is a file that lists the folders of the previous service, which
     /// may have been started in another group; the folders of this service replace them there.
     pub(crate) fn find(name: &str, record: Option<&Path>) -> Self {
-        let mut found = Found::default();
+        let mut found = Controllers::default();
         found.complete(name);
         let parents: BTreeSet<PathBuf> = found.parents.iter().map(|(.., parent)| parent.clone()).collect();
         sweep(&parents);
@@ -214,7 +214,7 @@ impl Cgroups {
             let folder = place.folder.join(slot.to_string());
             make_dir(&folder)?;
             place.version.limit(&folder, place.controller, resources)?;
-            group.places.push(Place { folder, ..place });
+            group.places.push(ControllerFolder { folder, ..place });
         }
         group.before = group.refusals();
         Ok(group)
@@ -222,7 +222,7 @@ impl Cgroups {
 }
 
 impl Pool {
-    fn found(&self) -> MutexGuard<'_, Found> {
+    fn found(&self) -> MutexGuard<'_, Controllers> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -239,7 +239,7 @@ impl Drop for Pool {
 pub(crate) struct Cgroup {
     pool: Arc<Pool>,
     slot: usize,
-    places: Vec<Place>,
+    places: Vec<ControllerFolder>,
     /// The number of places of a complete group.
     whole: usize,
     /// The refusals that were counted before this sandbox took the group.

@@ -13,7 +13,7 @@ mod store {
     mod durability;
     mod epochs;
     mod feed;
-    mod given;
+    mod fixtures;
     mod holds;
     mod imports;
     mod inbox;

@@ -33,7 +33,7 @@ use url::form_urlencoded;
 pub use github::Records as GithubRecords;
 pub use gitlab::Records as GitlabRecords;
 pub use state::{
-    App, Bridge, Check, Comment, CommentReply, Installation, Issue, MergedResult, Output, Pipeline, Place, Pull,
+    App, Bridge, Check, Comment, CommentReply, CommentedOn, Installation, Issue, MergedResult, Output, Pipeline, Pull,
     PullState, Repository, Review, ReviewComment, State, Status, Token, UploadedFile, User,
 };
 

@@ -10,7 +10,7 @@ use journeyman_core::code_host::manifest::CreatedApp;
 use journeyman_core::code_host::{
     CodeHost, CodeHostId, DefinedIn, HostKind, HostName, HostRepository, HostSecrets, PullState,
 };
-use journeyman_core::conversation::{CommentPlace, CommentRef, Conversation, LineComment, Permission, Reaction};
+use journeyman_core::conversation::{CommentRef, CommentTarget, Conversation, LineComment, Permission, Reaction};
 use journeyman_core::finding::Finding;
 use journeyman_core::hook::{HookEvent, HostReview, HostUser};
 use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
@@ -280,7 +280,7 @@ impl Discussion for FakeRepository {
         Ok(service())
     }
 
-    async fn comment(&self, _: CommentPlace, _: &str, _: &str) -> Result<String, ForgeError> {
+    async fn comment(&self, _: CommentTarget, _: &str, _: &str) -> Result<String, ForgeError> {
         Ok(String::new())
     }
 
@@ -300,7 +300,7 @@ impl Discussion for FakeRepository {
         Ok(Permission::Write)
     }
 
-    async fn conversation(&self, _: CommentPlace, _: Option<Timestamp>) -> Result<Conversation, ForgeError> {
+    async fn conversation(&self, _: CommentTarget, _: Option<Timestamp>) -> Result<Conversation, ForgeError> {
         Ok(Conversation::default())
     }
 }

@@ -47,7 +47,7 @@ pub use sandbox::FakeSandbox;
 pub use seeds::{Refused, Seeds, decide_on};
 pub use slack::{FakePost, FakeSlack, SlackFault};
 pub use still_time::StillTime;
-pub use tapped::{Call, Tap, Tapped};
+pub use tapped::{StoreCall, Tap, Tapped};
 pub use template::Template;
 pub use tokens::FakeTokens;
 pub use world::World;

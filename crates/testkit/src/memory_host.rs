@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use journeyman_core::checks::{Check, CommitStatus};
 use journeyman_core::code_host::{CodeHost, HostKind, PullRepository};
 use journeyman_core::conversation::{
-    CommentPlace, CommentRef, Conversation, HostThread, LineComment, NewReview, Permission, Reaction,
+    CommentRef, CommentTarget, Conversation, HostThread, LineComment, NewReview, Permission, Reaction,
 };
 use journeyman_core::hook::{EventRepository, HostIssue, HostReview, HostUser};
 use journeyman_core::ids::Sha;
@@ -66,7 +66,7 @@ pub enum Moment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// The conversation.
-    pub place: CommentPlace,
+    pub place: CommentTarget,
     /// The marker.
     pub marker: String,
     /// The text, without the marker.
@@ -96,8 +96,8 @@ struct State {
     kind: Option<HostKind>,
     pulls: Vec<HostPull>,
     reviews: Vec<(u64, HostReview, Vec<LineComment>)>,
-    threads: Vec<(CommentPlace, HostThread)>,
-    conversations: Vec<(CommentPlace, Conversation)>,
+    threads: Vec<(CommentTarget, HostThread)>,
+    conversations: Vec<(CommentTarget, Conversation)>,
     linked: BTreeMap<u64, Vec<u64>>,
     files: BTreeMap<String, CommentFile>,
     issues: BTreeMap<u64, HostIssue>,
@@ -202,14 +202,14 @@ impl MemoryHost {
     }
 
     /// Adds a thread of comments, or replaces the one with its ID.
-    pub fn put_thread(&self, place: CommentPlace, thread: HostThread) {
+    pub fn put_thread(&self, place: CommentTarget, thread: HostThread) {
         let mut state = self.state();
         state.threads.retain(|(_, known)| known.id != thread.id);
         state.threads.push((place, thread));
     }
 
     /// Sets the conversation about a pull request or an issue.
-    pub fn put_conversation(&self, place: CommentPlace, conversation: Conversation) {
+    pub fn put_conversation(&self, place: CommentTarget, conversation: Conversation) {
         let mut state = self.state();
         state.conversations.retain(|(known, _)| *known != place);
         state.conversations.push((place, conversation));

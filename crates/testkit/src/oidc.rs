@@ -35,7 +35,7 @@ pub const CLIENT_SECRET: &str = "s3cret +/%&=:";
 
 /// A person with an account at the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Person {
+pub struct ProviderAccount {
     /// The provider's ID of the person.
     pub subject: String,
     /// The email address.
@@ -46,7 +46,7 @@ pub struct Person {
     pub name: String,
 }
 
-impl Person {
+impl ProviderAccount {
     /// Returns Ada Lovelace of example.com, with a verified address.
     #[must_use]
     pub fn ada() -> Self {
@@ -147,7 +147,7 @@ struct State {
 }
 
 struct Inner {
-    person: Person,
+    person: ProviderAccount,
     fault: Option<Fault>,
     secret_in_body: bool,
     user_info_path: &'static str,
@@ -171,7 +171,7 @@ impl Provider {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let issuer = format!("http://{}", listener.local_addr().unwrap());
         let inner = Inner {
-            person: Person::ada(),
+            person: ProviderAccount::ada(),
             fault: None,
             secret_in_body: false,
             user_info_path: "/userinfo",
@@ -198,7 +198,7 @@ impl Provider {
     }
 
     /// Signs this person in at the provider.
-    pub fn person(&self, person: Person) {
+    pub fn person(&self, person: ProviderAccount) {
         self.state.inner().person = person;
     }
 
@@ -454,7 +454,7 @@ impl State {
     }
 }
 
-fn add_profile(claims: &mut Value, person: &Person) {
+fn add_profile(claims: &mut Value, person: &ProviderAccount) {
     claims["email"] = json!(person.email);
     claims["email_verified"] = json!(person.email_verified);
     claims["name"] = json!(person.name);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use journeyman_core::ports::StoreError;
 
-use crate::tapped::{Call, Tap, Tapped};
+use crate::tapped::{StoreCall, Tap, Tapped};
 
 /// Lets paused time stand still while a store writes. Tokio advances a paused clock as soon as all tasks wait, even if
 /// one of them waits for the thread that writes; it does not do so while a blocking task runs.
@@ -22,8 +22,8 @@ impl StillTime {
 
 #[async_trait]
 impl Tap for StillTime {
-    async fn before(&self, call: Call<'_>) -> Result<(), StoreError> {
-        if !matches!(call, Call::Read) {
+    async fn before(&self, call: StoreCall<'_>) -> Result<(), StoreError> {
+        if !matches!(call, StoreCall::Read) {
             let (release, released) = channel::<()>();
             tokio::task::spawn_blocking(move || released.recv());
             self.0.lock().unwrap().push(release);
@@ -31,7 +31,7 @@ impl Tap for StillTime {
         Ok(())
     }
 
-    async fn after(&self, _: Call<'_>) -> Result<(), StoreError> {
+    async fn after(&self, _: StoreCall<'_>) -> Result<(), StoreError> {
         // The blocking task ends when its sender is dropped. It does not matter which of them ends.
         self.0.lock().unwrap().pop();
         Ok(())

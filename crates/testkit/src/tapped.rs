@@ -45,7 +45,7 @@ use journeyman_core::pull::{
 use journeyman_core::run::Run;
 use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{
-    NewSlackEvent, SlackDecision, SlackInboxEvent, SlackPlace, SlackPost, SlackPosted, SlackSecrets, SlackThread,
+    NewSlackEvent, SlackDecision, SlackInboxEvent, SlackPost, SlackPosted, SlackSecrets, SlackThread, SlackThreadId,
     SlackWorkspace,
 };
 use journeyman_core::template::Template;
@@ -61,7 +61,7 @@ use uuid::Uuid;
 
 /// A call to a store.
 #[derive(Debug, Clone, Copy)]
-pub enum Call<'a> {
+pub enum StoreCall<'a> {
     /// A call that changes nothing.
     Read,
     /// A claim of a job.
@@ -85,10 +85,10 @@ pub enum Call<'a> {
 pub trait Tap: Send + Sync {
     /// Runs before the call reaches the store. An error is returned to the caller, and the call does not reach the
     /// store.
-    async fn before(&self, call: Call<'_>) -> Result<(), StoreError>;
+    async fn before(&self, call: StoreCall<'_>) -> Result<(), StoreError>;
 
     /// Runs after the store has answered, except for reads. An error replaces the answer.
-    async fn after(&self, call: Call<'_>) -> Result<(), StoreError>;
+    async fn after(&self, call: StoreCall<'_>) -> Result<(), StoreError>;
 
     /// Runs when a waiter wakes up. The waiter continues when this returns.
     async fn woken(&self);
@@ -130,13 +130,13 @@ macro_rules! delegate {
         }
     };
     (@read $self:ident, $call:expr) => {{
-        $self.tap.before(Call::Read).await?;
+        $self.tap.before(StoreCall::Read).await?;
         $call.await
     }};
     (@write $self:ident, $call:expr) => {{
-        $self.tap.before(Call::Write).await?;
+        $self.tap.before(StoreCall::Write).await?;
         let done = $call.await;
-        $self.tap.after(Call::Write).await?;
+        $self.tap.after(StoreCall::Write).await?;
         done
     }};
 }
@@ -163,7 +163,7 @@ delegate! {
     ) -> Result<Accepted, UpdateError> {
         let job = self.store.job(id).await?.ok_or(UpdateError::NotFound)?;
         let change = decide(&job).ok();
-        let call = Call::Update { before: &job, change: change.as_ref() };
+        let call = StoreCall::Update { before: &job, change: change.as_ref() };
         self.tap.before(call).await?;
         let done = self.store.update_job(id, project, guard, decide, now).await;
         self.tap.after(call).await?;
@@ -171,9 +171,9 @@ delegate! {
     }
 
     async fn claim_job(&self, query: ClaimQuery, claim: ClaimFn) -> Result<Option<Picked>, StoreError> {
-        self.tap.before(Call::Claim { taken: false }).await?;
+        self.tap.before(StoreCall::Claim { taken: false }).await?;
         let claimed = self.store.claim_job(query, claim).await?;
-        self.tap.after(Call::Claim { taken: claimed.is_some() }).await?;
+        self.tap.after(StoreCall::Claim { taken: claimed.is_some() }).await?;
         Ok(claimed)
     }
 
@@ -488,7 +488,7 @@ delegate! {
         write claim_slack_events(now: Timestamp, lease: Duration, limit: usize) -> Result<Vec<SlackInboxEvent>, StoreError>;
         write decide_slack_event(number: u64, attempt: u32, decision: SlackDecision) -> Result<bool, StoreError>;
         read slack_events(filter: SlackEventFilter) -> Result<Vec<SlackInboxEvent>, StoreError>;
-        read slack_thread(place: SlackPlace) -> Result<Option<SlackThread>, StoreError>;
+        read slack_thread(place: SlackThreadId) -> Result<Option<SlackThread>, StoreError>;
         write claim_slack_posts(now: Timestamp, lease: Duration, limit: usize) -> Result<Vec<SlackPost>, StoreError>;
         write finish_slack_post(posted: SlackPosted) -> Result<bool, StoreError>;
         read slack_posts(workspace: SlackWorkspaceId, before: Option<u64>, limit: usize) -> Result<Vec<SlackPost>, StoreError>;

@@ -23,7 +23,7 @@ mod cleanup;
 mod commit;
 mod error;
 #[cfg(test)]
-mod given;
+mod fixtures;
 mod host;
 mod lfs;
 mod run;

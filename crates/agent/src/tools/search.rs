@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, cancel: &CancellationToken
         .git_global(false)
         .sort_by_file_path(|a, b| a.cmp(b))
         .filter_entry(|entry| entry.file_name() != ".git");
-    let mut found = Found::default();
+    let mut found = SearchResult::default();
     for entry in walk.build() {
         if cancel.is_cancelled() {
             return Err(ToolError::Cancelled);
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, cancel: &CancellationToken
 
 /// The result of a search.
 #[derive(Default)]
-struct Found {
+struct SearchResult {
     /// The matching lines.
     lines: Vec<String>,
     /// The binary files that match.
@@ -154,7 +154,7 @@ fn search_file(
     name: &str,
     pattern: &Regex,
     cancel: &CancellationToken,
-    found: &mut Found,
+    found: &mut SearchResult,
 ) -> io::Result<()> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
@@ -184,7 +184,7 @@ fn search_file(
     Ok(())
 }
 
-impl Found {
+impl SearchResult {
     fn into_text(mut self) -> String {
         let mut notes = Vec::new();
         if self.lines.len() > MAX_MATCHES {

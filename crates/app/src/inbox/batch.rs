@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use journeyman_core::code_host::PullRepository;
-use journeyman_core::conversation::{CommentPlace, LineComment, Permission};
+use journeyman_core::conversation::{CommentTarget, LineComment, Permission};
 use journeyman_core::engine::{Admission, Prompt};
 use journeyman_core::hook::{CommentAction, CommentKind, HookContent, HookEvent, HostComment, HostReview, HostUser};
 use journeyman_core::idempotency::Claim;
@@ -35,7 +35,7 @@ const LOOP: &str = "the job has had too many messages of bots today (limits.auto
 /// The comments of a batch.
 pub(super) struct Batch {
     number: u64,
-    place: CommentPlace,
+    place: CommentTarget,
     pub(super) repository: PullRepository,
     parts: Vec<Part>,
     author: Option<SourceAuthor>,
@@ -238,7 +238,7 @@ impl UseCases {
         let numbers = |events: Vec<&InboxEvent>| events.into_iter().map(|event| event.number).collect();
         let (numbers, empty) = (numbers(rest), numbers(empty));
         let repository = indexed(&host, &repository);
-        let place = events.first().and_then(InboxEvent::read).and_then(place).unwrap_or(CommentPlace::Pull(number));
+        let place = events.first().and_then(InboxEvent::read).and_then(place).unwrap_or(CommentTarget::Pull(number));
         Ok(Some(Batch { number, place, repository, parts, author, is_automatic, numbers, empty }))
     }
 

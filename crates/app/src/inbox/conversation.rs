@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use journeyman_core::code_host::PullRepository;
-use journeyman_core::conversation::{CommentPlace, Conversation, Said};
+use journeyman_core::conversation::{CommentTarget, Conversation, Said};
 use journeyman_core::hook::{CommentKind, HostIssue, HostUser};
 use journeyman_core::ids::MessageId;
 use journeyman_core::inbox::around::{self, Around, MOST_LINKED};
@@ -38,7 +38,7 @@ pub(super) struct Before {
 
 impl Before {
     /// Reads the messages of a job. `changed` is a message that is being written again.
-    fn of(messages: &[Message], changed: Option<MessageId>, repository: &PullRepository, place: CommentPlace) -> Self {
+    fn of(messages: &[Message], changed: Option<MessageId>, repository: &PullRepository, place: CommentTarget) -> Self {
         let mut before = Self::default();
         for message in messages {
             let Some(source) = message.source.as_ref().filter(|source| source.repository.id == repository.id) else {
@@ -55,12 +55,12 @@ impl Before {
 }
 
 /// Returns whether a message came from the conversation of a pull request or an issue.
-fn is_from(source: &MessageSource, place: CommentPlace) -> bool {
+fn is_from(source: &MessageSource, place: CommentTarget) -> bool {
     let of_issue = |source: &MessageSource| source.comments.iter().any(|comment| comment.kind == CommentKind::Issue);
     match (source.newer.unwrap_or(source.origin), place) {
-        (Origin::Issue, CommentPlace::Issue(number)) => source.number == number,
-        (Origin::Comment | Origin::Review, CommentPlace::Issue(number)) => source.number == number && of_issue(source),
-        (Origin::Comment | Origin::Review, CommentPlace::Pull(number)) => source.number == number && !of_issue(source),
+        (Origin::Issue, CommentTarget::Issue(number)) => source.number == number,
+        (Origin::Comment | Origin::Review, CommentTarget::Issue(number)) => source.number == number && of_issue(source),
+        (Origin::Comment | Origin::Review, CommentTarget::Pull(number)) => source.number == number && !of_issue(source),
         _ => false,
     }
 }
@@ -81,7 +81,7 @@ impl UseCases {
     /// says so.
     pub(super) async fn around(
         &self,
-        place: CommentPlace,
+        place: CommentTarget,
         parts: &[Part],
         job: Option<(&Job, Option<MessageId>)>,
         repository: &PullRepository,
@@ -171,7 +171,7 @@ impl UseCases {
     ) -> Result<Around, Problem> {
         let Some(discussion) = context.discussion() else { return Ok(Around::default()) };
         let around = Around { url: issue.url.clone(), ..Around::default() };
-        let read = match discussion.conversation(CommentPlace::Issue(issue.number), None).await {
+        let read = match discussion.conversation(CommentTarget::Issue(issue.number), None).await {
             Ok(read) => read,
             Err(error) => return self.unread(error, around, context),
         };

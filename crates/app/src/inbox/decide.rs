@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::checks::WAKE_DELAY;
 use journeyman_core::code_host::{PullRef, PullState};
-use journeyman_core::conversation::{CommentPlace, CommentRef, Reaction};
+use journeyman_core::conversation::{CommentRef, CommentTarget, Reaction};
 use journeyman_core::engine::Control;
 use journeyman_core::hook::{CommentAction, CommentKind, EventRepository, HookContent, HookEvent, HostComment};
 use journeyman_core::idempotency::{Claim, Fingerprint};
@@ -529,10 +529,10 @@ pub(super) fn is_of_issue(read: &HookEvent) -> bool {
 }
 
 /// Returns the conversation that a comment is part of.
-pub(super) fn place(read: &HookEvent) -> Option<CommentPlace> {
+pub(super) fn place(read: &HookEvent) -> Option<CommentTarget> {
     match &read.content {
-        HookContent::Comment { number, .. } if is_of_issue(read) => Some(CommentPlace::Issue(*number)),
-        HookContent::Comment { number, .. } | HookContent::Review { number, .. } => Some(CommentPlace::Pull(*number)),
+        HookContent::Comment { number, .. } if is_of_issue(read) => Some(CommentTarget::Issue(*number)),
+        HookContent::Comment { number, .. } | HookContent::Review { number, .. } => Some(CommentTarget::Pull(*number)),
         _ => None,
     }
 }

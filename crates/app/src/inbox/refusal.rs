@@ -1,6 +1,6 @@
 //! Tells people at the code host why their comments led to nothing.
 
-use journeyman_core::conversation::{CommentPlace, Reaction};
+use journeyman_core::conversation::{CommentTarget, Reaction};
 use journeyman_core::hook::{HookContent, HookEvent, HostUser};
 use journeyman_core::inbox::route::addressed;
 use journeyman_core::inbox::{Decision, InboxEvent, Next, Outcome, refusal};
@@ -91,7 +91,7 @@ impl UseCases {
     /// Writes a comment into the conversation of an event, unless it is there, or the project wants no such comments.
     async fn tell(&self, read: &HookEvent, marker: &str, text: &str, context: &Context) -> Result<(), Problem> {
         let place = match &read.content {
-            HookContent::Issue { issue, .. } => Some(CommentPlace::Issue(issue.number)),
+            HookContent::Issue { issue, .. } => Some(CommentTarget::Issue(issue.number)),
             _ => place(read),
         };
         let place = place.filter(|_| context.project.settings.comments.answers == Answers::Full);

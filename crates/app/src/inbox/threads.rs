@@ -1,6 +1,6 @@
 //! Reads the threads of comments, so that the message that a reply makes has what was said before.
 
-use journeyman_core::conversation::{CommentPlace, InThread};
+use journeyman_core::conversation::{CommentTarget, InThread};
 use journeyman_core::inbox::batch::Part;
 use journeyman_core::inbox::{InboxEvent, earlier};
 
@@ -24,7 +24,7 @@ impl UseCases {
         }
         let of: Vec<InThread> = parts.iter().filter_map(Part::in_thread).collect();
         let (Some(discussion), false) = (context.discussion(), of.is_empty()) else { return Ok(()) };
-        let place = events.first().and_then(InboxEvent::read).and_then(place).unwrap_or(CommentPlace::Pull(number));
+        let place = events.first().and_then(InboxEvent::read).and_then(place).unwrap_or(CommentTarget::Pull(number));
         let threads = match discussion.threads(place, &of).await {
             Ok(threads) => threads,
             Err(error) if is_temporary(&error) => return Err(error.into()),

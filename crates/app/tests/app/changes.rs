@@ -12,7 +12,7 @@ use journeyman_core::refusal::ResourceKind;
 use journeyman_core::user::{Role, TokenHash, User};
 use journeyman_core::version::Precondition;
 
-use super::given::{all, new_key, once, operator, reason, shop};
+use super::fixtures::{all, new_key, once, operator, reason, shop};
 
 const fn to_role(role: Role) -> UserChanges {
     UserChanges { role: Some(role), disabled: None, has_identity: None, has_second_factor: None }

@@ -8,7 +8,7 @@ use journeyman_core::message::Origin;
 use journeyman_core::project::{CheckMode, CheckSettings, Project};
 use journeyman_testkit::HostCall;
 
-use super::inbox::given::Desk;
+use super::inbox::fixtures::InboxFixture;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -16,7 +16,7 @@ fn repairs(project: &mut Project) {
     project.settings.checks = CheckSettings { mode: CheckMode::Fix, ..CheckSettings::default() };
 }
 
-impl Desk {
+impl InboxFixture {
     async fn pushed(&self) -> Sha {
         self.job().await.branch.and_then(|branch| branch.pushed).unwrap()
     }
@@ -45,7 +45,7 @@ impl Desk {
 
 #[tokio::test]
 async fn checks_that_begin_late_are_repaired() {
-    for desk in Desk::all_with(repairs).await {
+    for desk in InboxFixture::all_with(repairs).await {
         let (name, sha) = (desk.name(), desk.pushed().await);
         desk.watch(15).await;
         assert_eq!(desk.result().await, Some(CheckResult::None), "{name}");
@@ -60,7 +60,7 @@ async fn checks_that_begin_late_are_repaired() {
 
 #[tokio::test]
 async fn checks_that_a_person_repeats_are_read_again() {
-    for desk in Desk::all_with(repairs).await {
+    for desk in InboxFixture::all_with(repairs).await {
         let (name, sha) = (desk.name(), desk.pushed().await);
         desk.put_check(&sha, CheckState::Failed);
         desk.host.put_checks(desk.job().await.branch.unwrap().base, vec![check(CheckState::Failed)]);
@@ -75,7 +75,7 @@ async fn checks_that_a_person_repeats_are_read_again() {
 
 #[tokio::test]
 async fn flaky_checks_are_told_and_not_repaired() {
-    for desk in Desk::all_with(repairs).await {
+    for desk in InboxFixture::all_with(repairs).await {
         let (name, sha) = (desk.name(), desk.pushed().await);
         desk.put_check(&sha, CheckState::Passed);
         desk.watch(5).await;
@@ -94,7 +94,7 @@ async fn flaky_checks_are_told_and_not_repaired() {
 
 #[tokio::test]
 async fn a_check_that_waits_for_a_person_is_no_failure_and_has_not_passed() {
-    for desk in Desk::all_with(repairs).await {
+    for desk in InboxFixture::all_with(repairs).await {
         let (name, sha) = (desk.name(), desk.pushed().await);
         desk.put_check(&sha, CheckState::Waiting);
         desk.watch(60).await;
@@ -107,7 +107,7 @@ async fn a_check_that_waits_for_a_person_is_no_failure_and_has_not_passed() {
 
 #[tokio::test]
 async fn reports_of_failed_checks_are_passed_on_as_logs_are() {
-    for desk in Desk::all_with(repairs).await {
+    for desk in InboxFixture::all_with(repairs).await {
         let (name, sha) = (desk.name(), desk.pushed().await);
         let failed = Check {
             log: Some("1".to_owned()),
@@ -125,7 +125,7 @@ async fn reports_of_failed_checks_are_passed_on_as_logs_are() {
 
 #[tokio::test]
 async fn a_known_result_costs_one_request_a_look_and_none_after_a_day() {
-    for desk in Desk::all_with(repairs).await {
+    for desk in InboxFixture::all_with(repairs).await {
         let (name, sha) = (desk.name(), desk.pushed().await);
         desk.put_check(&sha, CheckState::Failed);
         desk.host.put_checks(desk.job().await.branch.unwrap().base, vec![check(CheckState::Failed)]);
@@ -147,7 +147,7 @@ fn check(state: CheckState) -> Check {
 
 #[tokio::test]
 async fn a_status_that_had_no_place_is_set_when_there_is_one() {
-    for desk in Desk::all_with(|project| project.settings.checks.only = vec!["test".to_owned()]).await {
+    for desk in InboxFixture::all_with(|project| project.settings.checks.only = vec!["test".to_owned()]).await {
         let (name, sha) = (desk.name(), desk.pushed().await);
         let note = Check::new(OWN_STATUS, CheckState::Ignored);
         desk.host.put_checks(sha.clone(), vec![note]);

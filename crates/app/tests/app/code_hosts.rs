@@ -24,7 +24,7 @@ use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::version::Precondition;
 use journeyman_testkit::{FakeForges, FakeHosts};
 
-use super::given::{Fixture, all, all_with, once, operator, reason, shop};
+use super::fixtures::{Fixture, all, all_with, once, operator, reason, shop};
 
 fn id(text: &str) -> CodeHostId {
     text.parse().unwrap()

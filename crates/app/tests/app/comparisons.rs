@@ -11,8 +11,8 @@ use journeyman_core::pull::compared::{COMPARISON_PAUSE, NoComparison, SEEN_AGE};
 use journeyman_core::time::Clock as _;
 use journeyman_testkit::MemoryHost;
 
-use super::given::shop;
-use super::inbox::given::{Desk, PULL};
+use super::fixtures::shop;
+use super::inbox::fixtures::{InboxFixture, PULL};
 
 fn behind(count: u64) -> BaseComparison {
     let sha = |digit: &str| -> Sha { digit.repeat(40).parse().unwrap() };
@@ -24,7 +24,7 @@ fn push(branches: &[&str]) -> HookContent {
     HookContent::Push { branches: branches.iter().map(|branch| (*branch).to_owned()).collect() }
 }
 
-impl Desk {
+impl InboxFixture {
     /// Compares what is due after a pause.
     async fn compare(&self) {
         self.fixture.world.advance(COMPARISON_PAUSE);
@@ -48,7 +48,7 @@ impl Desk {
 
 #[tokio::test]
 async fn webhooks_about_the_base_cause_a_comparison_at_once() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         assert_eq!(desk.behind().await, Err(NoComparison::NotYet), "{name}");
         desk.fixture.comparisons.put(PULL, behind(0));
@@ -83,7 +83,7 @@ async fn webhooks_about_the_base_cause_a_comparison_at_once() {
 
 #[tokio::test]
 async fn a_person_who_looks_gets_what_is_stored_and_causes_the_next_comparison() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, cases) = (desk.name(), &desk.fixture.cases);
         let project = desk.fixture.store.project(shop().id).await.unwrap().unwrap();
         let look = async || {
@@ -107,7 +107,7 @@ async fn a_person_who_looks_gets_what_is_stored_and_causes_the_next_comparison()
 
 #[tokio::test]
 async fn what_is_known_stays_while_a_repository_cannot_be_read() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.fixture.comparisons.put(PULL, behind(1));
         desk.compare().await;
@@ -123,7 +123,7 @@ async fn what_is_known_stays_while_a_repository_cannot_be_read() {
         assert_eq!(desk.behind().await, Ok(2), "{name}: it is tried again soon");
         desk.host.put_pull(journeyman_core::pull::HostPull {
             state: PullState::Closed,
-            ..super::inbox::given::pull(PullState::Open)
+            ..super::inbox::fixtures::pull(PullState::Open)
         });
         desk.deliver(HookContent::Pull {
             number: PULL,

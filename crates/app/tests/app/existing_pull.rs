@@ -14,7 +14,7 @@ use journeyman_core::pull::HostPull;
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_testkit::OnePull;
 
-use super::given::{Fixture, all_with, new_key, once, operator, shop};
+use super::fixtures::{Fixture, all_with, new_key, once, operator, shop};
 
 type Answer = Result<Option<HostPull>, ForgeError>;
 

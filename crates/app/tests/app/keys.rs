@@ -10,7 +10,7 @@ use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
 use journeyman_core::version::Precondition;
 
-use super::given::{Fixture, all, new_key, operator, shop};
+use super::fixtures::{Fixture, all, new_key, operator, shop};
 
 fn caller(created: &CreatedKey) -> Caller {
     let actor = Actor::Key(Arc::new(created.key.clone()));

@@ -13,7 +13,7 @@ use journeyman_core::ports::{EffectError, EffectHandler};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use uuid::Uuid;
 
-use super::given::{Fixture, all, operator, shop};
+use super::fixtures::{Fixture, all, operator, shop};
 
 /// A handler that fails a number of times, and then succeeds.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use journeyman_core::pull::HostPull;
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
 use journeyman_core::pull::compared::next_comparison;
 
-use super::inbox::given::{Desk, PULL, pull};
+use super::inbox::fixtures::{InboxFixture, PULL, pull};
 
 fn sha(digit: &str) -> Sha {
     digit.repeat(40).parse().unwrap()
@@ -27,7 +27,7 @@ fn keeps(mode: KeepUpToDate, most: u32) -> impl Fn(&mut Project) {
     }
 }
 
-impl Desk {
+impl InboxFixture {
     fn stands(&self, comparison: BaseComparison) {
         self.fixture.comparisons.put(PULL, comparison);
     }
@@ -48,7 +48,7 @@ impl Desk {
 
 #[tokio::test]
 async fn a_conflict_becomes_one_automatic_message() {
-    for desk in Desk::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
+    for desk in InboxFixture::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
         let name = desk.name();
         desk.keep().await;
         desk.stands(comparison("1", 3, &[]));
@@ -77,7 +77,7 @@ async fn a_conflict_becomes_one_automatic_message() {
 #[tokio::test]
 async fn always_means_also_without_a_conflict_and_off_never() {
     for (mode, expected) in [(KeepUpToDate::Always, 1), (KeepUpToDate::Off, 0)] {
-        for desk in Desk::all_with(keeps(mode, 20)).await {
+        for desk in InboxFixture::all_with(keeps(mode, 20)).await {
             desk.stands(comparison("1", 0, &[]));
             desk.keep().await;
             assert_eq!(desk.updates().await.len(), 0, "{}: it is up to date", desk.name());
@@ -90,7 +90,7 @@ async fn always_means_also_without_a_conflict_and_off_never() {
 
 #[tokio::test]
 async fn a_pull_request_that_a_person_has_closed_is_left_alone() {
-    for desk in Desk::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
+    for desk in InboxFixture::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
         desk.stands(comparison("1", 1, &["a"]));
         // No webhook has told of it yet.
         for changed in [
@@ -110,7 +110,7 @@ async fn a_pull_request_that_a_person_has_closed_is_left_alone() {
 
 #[tokio::test]
 async fn the_limit_of_automatic_messages_is_told_once() {
-    for desk in Desk::all_with(keeps(KeepUpToDate::Conflicts, 1)).await {
+    for desk in InboxFixture::all_with(keeps(KeepUpToDate::Conflicts, 1)).await {
         let name = desk.name();
         desk.stands(comparison("1", 1, &["a"]));
         desk.keep().await;
@@ -137,7 +137,7 @@ async fn the_limit_of_automatic_messages_is_told_once() {
 
 #[tokio::test]
 async fn a_repository_that_cannot_be_read_is_read_again() {
-    for desk in Desk::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
+    for desk in InboxFixture::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
         desk.fixture.comparisons.refuse(true);
         desk.stands(comparison("1", 1, &["a"]));
         desk.keep().await;

@@ -22,7 +22,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_testkit::FakeForges;
 use uuid::Uuid;
 
-use super::given::{Fixture, all, operator, reason, shop};
+use super::fixtures::{Fixture, all, operator, reason, shop};
 
 /// Creates the project `shop`, with this number of pull requests.
 async fn with_pulls(fixture: &Fixture, count: usize) {

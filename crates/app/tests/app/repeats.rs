@@ -13,7 +13,7 @@ use journeyman_core::refusal::ResourceKind;
 use journeyman_core::version::Precondition;
 use journeyman_testkit::{FakeForges, Seeds as _};
 
-use super::given::{all, new_key, once, operator, reason, shop};
+use super::fixtures::{all, new_key, once, operator, reason, shop};
 
 fn text<T>(answered: Answered<T>, shown: impl Fn(&T) -> String) -> (bool, String) {
     match answered {

@@ -17,7 +17,7 @@ use journeyman_testkit::{FakeSlack, Seeds as _, SlackFault};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::given::{Fixture, all, operator, shop};
+use super::fixtures::{Fixture, all, operator, shop};
 
 const ROOT: &str = "1700000000.000100";
 

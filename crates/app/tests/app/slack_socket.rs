@@ -11,10 +11,10 @@ use journeyman_core::ports::StoreError;
 use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{SlackMode, SlackSecret};
 use journeyman_core::version::Precondition;
-use journeyman_testkit::{Call, FakeForges, FakeSlack, StillTime, Tap, until_async};
+use journeyman_testkit::{FakeForges, FakeSlack, StillTime, StoreCall, Tap, until_async};
 use tokio::task::JoinHandle;
 
-use super::given::{Fixture, Stored, fixture, operator};
+use super::fixtures::{Fixture, Stored, fixture, operator};
 
 /// Refuses all changes while it is set, as a database that cannot be reached.
 #[derive(Default)]
@@ -22,14 +22,16 @@ struct Outage(AtomicBool);
 
 #[async_trait]
 impl Tap for Outage {
-    async fn before(&self, call: Call<'_>) -> Result<(), StoreError> {
+    async fn before(&self, call: StoreCall<'_>) -> Result<(), StoreError> {
         match call {
-            Call::Write if self.0.load(Ordering::SeqCst) => Err(StoreError::Unavailable("the test says so".to_owned())),
+            StoreCall::Write if self.0.load(Ordering::SeqCst) => {
+                Err(StoreError::Unavailable("the test says so".to_owned()))
+            }
             _ => Ok(()),
         }
     }
 
-    async fn after(&self, _: Call<'_>) -> Result<(), StoreError> {
+    async fn after(&self, _: StoreCall<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 

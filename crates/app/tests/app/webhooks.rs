@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use journeyman_app::{Answered, JobRequest};
 use journeyman_core::ports::{DeliveryFilter, StoreError};
 use journeyman_core::webhook::{DELIVERY_LEASE, DeliveryState, WebhookFormat, WebhookSettings};
-use journeyman_testkit::{Call, FakeForges, Seeds as _, Tap};
+use journeyman_testkit::{FakeForges, Seeds as _, StoreCall, Tap};
 
-use super::given::{Stored, fixture, operator, shop};
+use super::fixtures::{Stored, fixture, operator, shop};
 
 /// Lets all reads of the store fail while it is set.
 #[derive(Default)]
@@ -18,14 +18,14 @@ struct FailingReads(AtomicBool);
 
 #[async_trait]
 impl Tap for FailingReads {
-    async fn before(&self, call: Call<'_>) -> Result<(), StoreError> {
+    async fn before(&self, call: StoreCall<'_>) -> Result<(), StoreError> {
         match call {
-            Call::Read if self.0.load(Ordering::SeqCst) => Err(StoreError::Unavailable("of the test".to_owned())),
+            StoreCall::Read if self.0.load(Ordering::SeqCst) => Err(StoreError::Unavailable("of the test".to_owned())),
             _ => Ok(()),
         }
     }
 
-    async fn after(&self, _: Call<'_>) -> Result<(), StoreError> {
+    async fn after(&self, _: StoreCall<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 

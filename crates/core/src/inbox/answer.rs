@@ -2,7 +2,7 @@
 //! progress before, and a reply in the thread of each comment that is in one.
 
 use super::sections::{self, Sections};
-use crate::conversation::{CommentPlace, InThread, NewReply};
+use crate::conversation::{CommentTarget, InThread, NewReply};
 use crate::hook::CommentKind;
 use crate::ids::{MessageId, Sha};
 use crate::left_out;
@@ -34,10 +34,10 @@ fn reply_marker(message: MessageId, comment: &str) -> String {
 
 /// Returns the conversation in which a message is answered; `None` if the message came from no code host.
 #[must_use]
-pub fn place(message: &Message) -> Option<CommentPlace> {
+pub fn place(message: &Message) -> Option<CommentTarget> {
     let source = message.source.as_ref()?;
     let is_issue = source.comments.first().map_or(source.origin == Origin::Issue, |one| one.kind == CommentKind::Issue);
-    Some(if is_issue { CommentPlace::Issue(source.number) } else { CommentPlace::Pull(source.number) })
+    Some(if is_issue { CommentTarget::Issue(source.number) } else { CommentTarget::Pull(source.number) })
 }
 
 /// Returns whether people see the progress of a message on the code host: it was made of comments or of an issue.

@@ -1,7 +1,7 @@
 //! Makes one message of the comments that have arrived for a job.
 
 use super::text::{Dialect, Shown};
-use crate::conversation::{CommentPlace, InThread, LineComment};
+use crate::conversation::{CommentTarget, InThread, LineComment};
 use crate::hook::{CommentKind, HostComment, HostReview, HostUser};
 use crate::idempotency::Fingerprint;
 use crate::message::{Origin, SourceComment};
@@ -195,16 +195,16 @@ pub fn authors(parts: &[Part]) -> String {
 
 /// Returns the prompt for these comments on a pull request or an issue, with what was said around them.
 #[must_use]
-pub fn prompt(place: CommentPlace, parts: &[Part], around: &Around, mut form: Form<'_>) -> WrittenPrompt {
+pub fn prompt(place: CommentTarget, parts: &[Part], around: &Around, mut form: Form<'_>) -> WrittenPrompt {
     let text = write(&subject_of(place), parts, around, &mut form);
     WrittenPrompt { text, files: form.files.into_found() }
 }
 
 /// Returns the words for a pull request or an issue.
-fn subject_of(place: CommentPlace) -> String {
+fn subject_of(place: CommentTarget) -> String {
     match place {
-        CommentPlace::Pull(number) => format!("pull request #{number}"),
-        CommentPlace::Issue(number) => format!("issue #{number}"),
+        CommentTarget::Pull(number) => format!("pull request #{number}"),
+        CommentTarget::Issue(number) => format!("issue #{number}"),
     }
 }
 
@@ -325,7 +325,7 @@ mod tests {
 
     fn prompt(number: u64, parts: &[Part], dialect: Dialect, boundary: &str) -> String {
         let form = Form::new(dialect, boundary, None);
-        super::prompt(CommentPlace::Pull(number), parts, &Around::default(), form).text
+        super::prompt(CommentTarget::Pull(number), parts, &Around::default(), form).text
     }
 
     fn issue_prompt(issue: &HostIssue, is_request: bool, dialect: Dialect, boundary: &str) -> String {

@@ -148,11 +148,11 @@ fn write_blocks(blocks: &[Block], source: Source, lines: &mut Vec<String>, is_ti
 
 /// Writes a block. `is_other` asks for the other of two markers of a list.
 fn write_block(block: &Block, source: Source, is_other: bool, lines: &mut Vec<String>) {
-    let place = Place { is_heading: false, is_cell: false, is_link: false };
+    let place = InlineContext { is_heading: false, is_cell: false, is_link: false };
     match block {
         Block::Paragraph(line) => lines.extend(inline(line, place).split('\n').map(str::to_owned)),
         Block::Heading(level, line) => {
-            let text = inline(line, Place { is_heading: true, ..place }).replace('\n', " ");
+            let text = inline(line, InlineContext { is_heading: true, ..place }).replace('\n', " ");
             lines.push(format!("{} {text}", "#".repeat((*level).clamp(1, 6))));
         }
         Block::Code { info, text } => write_code(info, text, lines),
@@ -205,7 +205,7 @@ fn write_item(item: &[Block], source: Source, is_tight: bool, marker: &str, line
 fn write_code(info: &str, text: &str, lines: &mut Vec<String>) {
     let (language, label) = language(info);
     if let Some(label) = label {
-        lines.extend([inline(&super::split::split_line(label), Place::default()), String::new()]);
+        lines.extend([inline(&super::split::split_line(label), InlineContext::default()), String::new()]);
     }
     let fence = "`".repeat(longest_run(text).max(2) + 1);
     lines.push(format!("{fence}{language}"));
@@ -214,7 +214,7 @@ fn write_code(info: &str, text: &str, lines: &mut Vec<String>) {
 }
 
 fn write_table(alignments: &[Alignment], rows: &[Vec<Vec<Inline>>], lines: &mut Vec<String>) {
-    let place = Place { is_cell: true, ..Place::default() };
+    let place = InlineContext { is_cell: true, ..InlineContext::default() };
     for (number, row) in rows.iter().enumerate() {
         // Rows may be shorter than the head.
         let last = row.iter().rposition(|cell| !cell.is_empty()).map_or(1, |last| last + 1);
@@ -235,7 +235,7 @@ fn write_table(alignments: &[Alignment], rows: &[Vec<Vec<Inline>>], lines: &mut 
 
 /// Where a line is written.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct InlineContext {
     pub(super) is_heading: bool,
     pub(super) is_cell: bool,
     /// True for the text of a link that the service writes.
@@ -243,7 +243,7 @@ pub(super) struct Place {
 }
 
 /// Writes a line.
-pub(super) fn inline(line: &[Inline], place: Place) -> String {
+pub(super) fn inline(line: &[Inline], place: InlineContext) -> String {
     let mut out = String::new();
     write_inline(line, place, &mut out);
     let lines: Vec<&str> = out.split('\n').map(|line| line.trim_start_matches([' ', '\t'])).collect();
@@ -266,7 +266,7 @@ fn without_definitions(text: String) -> String {
     escaped
 }
 
-fn write_inline(line: &[Inline], place: Place, out: &mut String) {
+fn write_inline(line: &[Inline], place: InlineContext, out: &mut String) {
     for (at, part) in line.iter().enumerate() {
         match part {
             Inline::Text(text) => write_text(text, place, out),
@@ -335,7 +335,7 @@ fn is_emphasis(before: Option<char>, text: &str, after: Option<char>) -> bool {
 }
 
 /// Writes text, in which nothing is markup.
-fn write_text(text: &str, place: Place, out: &mut String) {
+fn write_text(text: &str, place: InlineContext, out: &mut String) {
     let chars: Vec<char> = text.chars().collect();
     let line = out[out.rfind('\n').map_or(0, |end| end + 1)..].trim_start();
     let mut is_begin = line.is_empty();
@@ -372,7 +372,7 @@ fn write_text(text: &str, place: Place, out: &mut String) {
 }
 
 /// Writes a span of code.
-pub(super) fn code_span(code: &str, place: Place) -> String {
+pub(super) fn code_span(code: &str, place: InlineContext) -> String {
     let fence = "`".repeat(if code.contains('`') { longest_run(code) + 1 } else { 1 });
     let needs_space = code.starts_with('`') || code.ends_with('`') || (code.starts_with(' ') && code.ends_with(' '));
     let space = if needs_space && !code.trim().is_empty() { " " } else { "" };

@@ -1,6 +1,6 @@
 //! Writes single lines of plain text.
 
-use super::gfm::{Place, code_span, inline};
+use super::gfm::{InlineContext, code_span, inline};
 use super::hidden::shown;
 use super::split::{split_line, split_title};
 use super::tree::{Inline, plain_of};
@@ -19,8 +19,8 @@ pub fn title(text: &str) -> String {
     let mut title = String::new();
     for part in split_title(parts(text)) {
         match part {
-            Inline::Code(code) => title.push_str(&code_span(&code, Place::default())),
-            Inline::Url(url) if url.contains('#') => title.push_str(&code_span(&url, Place::default())),
+            Inline::Code(code) => title.push_str(&code_span(&code, InlineContext::default())),
+            Inline::Url(url) if url.contains('#') => title.push_str(&code_span(&url, InlineContext::default())),
             part => title.push_str(&plain_of(&[part])),
         }
     }
@@ -30,13 +30,13 @@ pub fn title(text: &str) -> String {
 /// Returns a line of plain text as Markdown of code hosts. Text between backticks is code.
 #[must_use]
 pub fn gfm_line(text: &str) -> String {
-    inline(&split_line(parts(text)), Place::default())
+    inline(&split_line(parts(text)), InlineContext::default())
 }
 
 /// Returns a line of plain text that is safe between the brackets of a link in Markdown of code hosts.
 #[must_use]
 pub fn gfm_link_text(text: &str) -> String {
-    inline(&split_line(parts(text)), Place { is_link: true, ..Place::default() })
+    inline(&split_line(parts(text)), InlineContext { is_link: true, ..InlineContext::default() })
 }
 
 /// Returns a text as a span of code in Markdown of code hosts, such as the path of a file. What would act even in code
@@ -47,7 +47,7 @@ pub fn gfm_code(text: &str) -> String {
     if code.is_empty() {
         return String::new();
     }
-    inline(&split_line(vec![Inline::Code(code)]), Place::default())
+    inline(&split_line(vec![Inline::Code(code)]), InlineContext::default())
 }
 
 /// Returns a line of plain text in the notation of Slack.

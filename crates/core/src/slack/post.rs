@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::SlackPlace;
+use super::SlackThreadId;
 use crate::ids::{JobId, MessageId, ProjectId};
 use crate::time::Timestamp;
 
@@ -34,7 +34,7 @@ pub enum SlackPostContent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSlackPost {
     /// The thread.
-    pub place: SlackPlace,
+    pub place: SlackThreadId,
     /// The purpose, unique in the thread: a second post for it is not stored.
     pub purpose: String,
     /// The content.
@@ -71,7 +71,7 @@ pub struct SlackPost {
     /// The number, in the order of creation.
     pub number: u64,
     /// The thread.
-    pub place: SlackPlace,
+    pub place: SlackThreadId,
     /// The purpose, unique in the thread.
     pub purpose: String,
     /// The content.

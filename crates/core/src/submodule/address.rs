@@ -23,7 +23,7 @@ enum Kind {
 
 /// Where the repository of a submodule is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum SubmoduleLocation {
     /// The repository of a project on the built-in code host.
     Project(ProjectId),
     /// A path on this machine.
@@ -43,7 +43,7 @@ pub struct Located {
     /// The absolute address, without a password.
     pub address: String,
     /// Where it is.
-    pub place: Place,
+    pub place: SubmoduleLocation,
 }
 
 impl Main {
@@ -91,14 +91,14 @@ impl Main {
         {
             let name = name.trim_end_matches('/');
             let project = name.strip_suffix(".git").unwrap_or(name).parse().ok()?;
-            return Some(Located { address, place: Place::Project(project) });
+            return Some(Located { address, place: SubmoduleLocation::Project(project) });
         }
         if address.starts_with('/') {
             // Only in the folder of the project's repository, and never as an absolute path.
             let Kind::Path(folder) = &self.kind else { return None };
             let inside = address.strip_prefix(folder.as_str()).filter(|_| is_relative)?;
             let is_plain = inside.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
-            return is_plain.then(|| Located { place: Place::Path(address.clone()), address });
+            return is_plain.then(|| Located { place: SubmoduleLocation::Path(address.clone()), address });
         }
         // A local path is no URL here, and `ext::` and other transports that run commands are refused.
         let Ok(Address::Url(_)) = parse_address(&address) else { return None };
@@ -108,16 +108,22 @@ impl Main {
         let own = Server::of(&self.url).filter(|_| self.kind == Kind::Url);
         let (server, path) = (Server::of(&address)?, path_of(&address)?);
         if own.as_ref() == Some(&server) {
-            return Some(Located { place: Place::Url { url: address.clone(), is_same_server: true }, address });
+            return Some(Located {
+                place: SubmoduleLocation::Url { url: address.clone(), is_same_server: true },
+                address,
+            });
         }
         if server.scheme != "ssh" {
-            return Some(Located { place: Place::Url { url: address.clone(), is_same_server: false }, address });
+            return Some(Located {
+                place: SubmoduleLocation::Url { url: address.clone(), is_same_server: false },
+                address,
+            });
         }
         // An SSH key is a credential, and none is sent to other servers. The host of the project's repository has the same
         // repositories over https.
         let own = own.filter(|own| own.scheme == "https" && own.port == "443" && own.host == server.host)?;
         let url = format!("https://{}/{}", own.host, path.trim_start_matches('/'));
-        Some(Located { address, place: Place::Url { url, is_same_server: true } })
+        Some(Located { address, place: SubmoduleLocation::Url { url, is_same_server: true } })
     }
 }
 
@@ -200,10 +206,10 @@ mod tests {
         let main = main(repository);
         match main.locate(main.url(), url).map(|located| located.place) {
             None => "refused".to_owned(),
-            Some(Place::Project(project)) => format!("project {project}"),
-            Some(Place::Path(path)) => format!("path {path}"),
-            Some(Place::Url { url, is_same_server: true }) => format!("same server {url}"),
-            Some(Place::Url { url, is_same_server: false }) => format!("other server {url}"),
+            Some(SubmoduleLocation::Project(project)) => format!("project {project}"),
+            Some(SubmoduleLocation::Path(path)) => format!("path {path}"),
+            Some(SubmoduleLocation::Url { url, is_same_server: true }) => format!("same server {url}"),
+            Some(SubmoduleLocation::Url { url, is_same_server: false }) => format!("other server {url}"),
         }
     }
 

@@ -8,7 +8,7 @@ use journeyman_core::job::{Job, Progress};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 
-use super::given::{Case, LEASE, msg, running, sha};
+use super::fixtures::{Case, LEASE, msg, running, sha};
 
 fn begin(case: Case) -> Case {
     let (base, head) = (sha('0'), sha('0'));

@@ -13,7 +13,7 @@ use journeyman_core::job::turn::Ending;
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
 
-use super::given::{Case, message, repository, running, sha};
+use super::fixtures::{Case, message, repository, running, sha};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -8,7 +8,7 @@ use journeyman_core::job::turn::Ending;
 use journeyman_core::pull::{IndexedPull, Pull, PullSummary};
 use journeyman_core::run::Usage;
 
-use super::given::{Case, repository, running, sha};
+use super::fixtures::{Case, repository, running, sha};
 
 impl Case {
     fn tell(self, state: PullState, archive_on_merge: bool) -> Self {

@@ -6,7 +6,7 @@ use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::turn::Ending;
 use journeyman_core::message::{DeliveryMode, MAX_QUEUED};
 
-use super::given::{archived, completed, created, failed, message, msg, running};
+use super::fixtures::{archived, completed, created, failed, message, msg, running};
 
 #[test]
 fn a_message_in_every_state() {

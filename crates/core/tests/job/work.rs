@@ -17,7 +17,7 @@ use journeyman_core::time::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::given::{Case, LEASE, claim, completed, created, msg, running, sha};
+use super::fixtures::{Case, LEASE, claim, completed, created, msg, running, sha};
 
 /// Returns the messages that ended with the last command, and their final statuses.
 fn ended(case: &Case) -> Vec<(u128, MessageStatus)> {

@@ -14,7 +14,7 @@ pub(super) fn routes() -> Router<Shared> {
 }
 
 /// A place, and the keys that act there.
-struct Place {
+struct ShortcutScope {
     name: &'static str,
     keys: &'static [Key],
 }
@@ -30,8 +30,8 @@ const fn key(names: &'static [&'static str], text: &'static str) -> Key {
 }
 
 /// The list of keys. `docs/dashboard.md` has the same list.
-const PLACES: [Place; 5] = [
-    Place {
+const SCOPES: [ShortcutScope; 5] = [
+    ShortcutScope {
         name: "Everywhere",
         keys: &[
             key(&["Ctrl K", "⌘K"], "Search, jump, or act"),
@@ -43,7 +43,7 @@ const PLACES: [Place; 5] = [
             key(&["c"], "New job"),
         ],
     },
-    Place {
+    ShortcutScope {
         name: "Lists",
         keys: &[
             key(&["/"], "Search in titles"),
@@ -55,7 +55,7 @@ const PLACES: [Place; 5] = [
             key(&["Esc"], "Choose no row"),
         ],
     },
-    Place {
+    ShortcutScope {
         name: "Changed files",
         keys: &[
             key(&["t"], "Find a file"),
@@ -66,7 +66,7 @@ const PLACES: [Place; 5] = [
             key(&["Ctrl Enter"], "Add the comment to the review"),
         ],
     },
-    Place {
+    ShortcutScope {
         name: "A pull request",
         keys: &[
             key(&["1", "2", "3"], "Conversation, commits, or changed files"),
@@ -74,7 +74,7 @@ const PLACES: [Place; 5] = [
             key(&["Ctrl Enter"], "Submit the review"),
         ],
     },
-    Place {
+    ShortcutScope {
         name: "A job",
         keys: &[
             key(&["1", "2", "3"], "Conversation, changes, or runs"),
@@ -94,8 +94,8 @@ struct KeyboardPage<'a> {
 }
 
 impl KeyboardPage<'_> {
-    fn places(&self) -> &'static [Place] {
-        &PLACES
+    fn places(&self) -> &'static [ShortcutScope] {
+        &SCOPES
     }
 }
 

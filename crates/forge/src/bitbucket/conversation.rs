@@ -1,7 +1,7 @@
 //! Conversations of Bitbucket Cloud, and the files in them.
 
 use journeyman_core::code_host::HostRepository;
-use journeyman_core::conversation::{CommentPlace, Conversation, Said, Subject};
+use journeyman_core::conversation::{CommentTarget, Conversation, Said, Subject};
 use journeyman_core::inbox::files::HostPages;
 use journeyman_core::ports::{CommentFile, ForgeError};
 use journeyman_core::time::Timestamp;
@@ -17,7 +17,7 @@ impl Bitbucket {
     pub(super) async fn read_conversation(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
         let number = pull_of(place)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use journeyman_core::checks::CheckState;
 use journeyman_core::code_host::{Access, CodeHost, HostKind, HostSecrets, PullState};
 use journeyman_testkit::World;
-use journeyman_testkit::code_host::{self, CodeHostServer, Place, Product, State};
+use journeyman_testkit::code_host::{self, CodeHostServer, CommentedOn, Product, State};
 
 use super::*;
 
@@ -234,13 +234,13 @@ async fn all_pages_of_a_list_are_read() {
     let setup = setup(None).await;
     let (pull, _) = setup.open("work").await;
     let repository = setup.repository().await;
-    let place = Place::Pull(pull.number);
+    let place = CommentedOn::Pull(pull.number);
     for number in 0..230 {
         setup.server.state().add_comment(PATH, place, State::BOT, &format!("comment {number}"));
     }
-    let found = setup.api.comments(&repository, CommentPlace::Pull(pull.number)).await.unwrap();
+    let found = setup.api.comments(&repository, CommentTarget::Pull(pull.number)).await.unwrap();
     assert_eq!((found.len(), found[229].body.as_str()), (230, "comment 229"));
     assert_eq!(found[0].author, State::BOT.to_string());
-    let issue = setup.api.comments(&repository, CommentPlace::Issue(1)).await;
+    let issue = setup.api.comments(&repository, CommentTarget::Issue(1)).await;
     assert!(matches!(issue, Err(ForgeError::Refused(_))));
 }

@@ -203,7 +203,7 @@ pub(super) struct Granted {
     #[serde(default, deserialize_with = "or_default")]
     pub(super) user: User,
     #[serde(default)]
-    pub(super) repository: Option<Place>,
+    pub(super) repository: Option<RepositoryRef>,
 }
 
 impl Granted {
@@ -228,7 +228,7 @@ pub(super) struct Member {
 /// The repository of a branch or of a permission.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Place {
+pub(super) struct RepositoryRef {
     #[serde(deserialize_with = "or_default")]
     pub(super) uuid: String,
 }
@@ -273,7 +273,7 @@ pub(super) struct End {
     pub(super) commit: Commit,
     /// `null` if the fork was deleted.
     #[serde(default)]
-    repository: Option<Place>,
+    repository: Option<RepositoryRef>,
 }
 
 impl PullRequest {

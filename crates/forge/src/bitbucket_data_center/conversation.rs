@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use journeyman_core::code_host::HostRepository;
-use journeyman_core::conversation::{CommentPlace, Conversation, Said, Subject};
+use journeyman_core::conversation::{CommentTarget, Conversation, Said, Subject};
 use journeyman_core::inbox::files::attachment_id;
 use journeyman_core::ports::{CommentFile, ForgeError};
 use journeyman_core::time::Timestamp;
@@ -41,7 +41,7 @@ impl BitbucketDataCenter {
     pub(super) async fn read_conversation(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
         let (location, number) = (Location::current(repository)?, number_of(place)?);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use journeyman_core::code_host::HostKind;
 use journeyman_net::{Client, Policy, Settings};
 use journeyman_testkit::World;
-use journeyman_testkit::code_host::{CodeHostServer, CommentReply, Place, Product, Review, ReviewComment, State};
+use journeyman_testkit::code_host::{CodeHostServer, CommentReply, CommentedOn, Product, Review, ReviewComment, State};
 
 use super::*;
 use crate::http::Throttle;
@@ -83,13 +83,13 @@ async fn all_pages_of_comments_are_read() {
     let (server, client, repository) = client().await;
     let number = open(&client, &repository).await;
     for text in 0..230 {
-        server.state().add_comment(PATH, Place::Pull(number), State::BOT, &text.to_string());
+        server.state().add_comment(PATH, CommentedOn::Pull(number), State::BOT, &text.to_string());
     }
-    let comments = client.comments(&repository, CommentPlace::Pull(number)).await.unwrap();
+    let comments = client.comments(&repository, CommentTarget::Pull(number)).await.unwrap();
     assert_eq!((comments.len(), comments[229].body.as_str()), (230, "0"));
     let page = format!("{}/projects/acme/repos/shop/pull-requests/{number}", server.url);
     assert!(comments[0].url.starts_with(&format!("{page}/overview?commentId=")), "{}", comments[0].url);
-    let issue = client.add_comment(&repository, CommentPlace::Issue(1), "x").await;
+    let issue = client.add_comment(&repository, CommentTarget::Issue(1), "x").await;
     assert!(matches!(issue, Err(ForgeError::Refused(_))), "{issue:?}");
 }
 
@@ -98,7 +98,7 @@ async fn the_line_of_a_comment_is_read_if_the_webhook_does_not_say_it() {
     let (server, client, repository) = client().await;
     let number = open(&client, &repository).await;
     let author = server.state().add_user("ada", "write");
-    let plain = server.state().add_comment(PATH, Place::Pull(number), author, "a");
+    let plain = server.state().add_comment(PATH, CommentedOn::Pull(number), author, "a");
     let line = ReviewComment { id: 31, body: "b".into(), path: "a.rs".into(), line: 7, reactions: Vec::new() };
     let review = Review { id: 9, pull: number, author, body: String::new(), comments: vec![line] };
     server.state().by_path(PATH).unwrap().reviews.push(review);

@@ -1,7 +1,7 @@
 //! Conversations of Gitea and Forgejo, and the files in them.
 
 use journeyman_core::code_host::HostRepository;
-use journeyman_core::conversation::{CommentPlace, Conversation, Said, Subject};
+use journeyman_core::conversation::{CommentTarget, Conversation, Said, Subject};
 use journeyman_core::hook::CommentKind;
 use journeyman_core::inbox::files::HostPages;
 use journeyman_core::ports::{CommentFile, ForgeError};
@@ -34,20 +34,20 @@ impl Gitea {
     pub(super) async fn read_conversation(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
         // Gitea fails (status 500) to list the comments of a pull request that does not exist.
         let subject = match place {
-            CommentPlace::Pull(_) => Some(self.subject(repository, number).await?),
-            CommentPlace::Issue(_) => None,
+            CommentTarget::Pull(_) => Some(self.subject(repository, number).await?),
+            CommentTarget::Issue(_) => None,
         };
         let from = since.map(|since| format!("?since={}", encoded(&crate::feed::seconds(since)))).unwrap_or_default();
         let comments: Vec<Comment> = self.get_all(repository, &format!("/issues/{number}/comments{from}")).await?;
         let kind = match place {
-            CommentPlace::Pull(_) => CommentKind::Pull,
-            CommentPlace::Issue(_) => CommentKind::Issue,
+            CommentTarget::Pull(_) => CommentKind::Pull,
+            CommentTarget::Issue(_) => CommentKind::Issue,
         };
         let mut said: Vec<Said> = comments.into_iter().map(|comment| comment.into_said(kind)).collect();
         if kind == CommentKind::Issue {

@@ -2,7 +2,7 @@
 
 use http::Method;
 use journeyman_core::code_host::HostRepository;
-use journeyman_core::conversation::{CommentPlace, CommentRef, Conversation, Said, Subject};
+use journeyman_core::conversation::{CommentRef, CommentTarget, Conversation, Said, Subject};
 use journeyman_core::hook::CommentKind;
 use journeyman_core::inbox::files::{HostPages, image_addresses};
 use journeyman_core::ports::{CommentFile, ForgeError};
@@ -66,14 +66,14 @@ impl Github {
     pub(super) async fn read_conversation(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
         let from = since.map(|since| format!("&since={}", encoded(&crate::feed::seconds(since)))).unwrap_or_default();
         let path = format!("/issues/{number}/comments?per_page=100{from}");
         let (comments, mut is_incomplete) = self.newest::<Comment>(repository, &path).await?;
-        let is_pull = matches!(place, CommentPlace::Pull(_));
+        let is_pull = matches!(place, CommentTarget::Pull(_));
         let mut said: Vec<Said> = comments.into_iter().map(|comment| comment.into_said(is_pull)).collect();
         if !is_pull {
             return Ok(Conversation::new(None, said, is_incomplete, since));

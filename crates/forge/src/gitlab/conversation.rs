@@ -1,7 +1,7 @@
 //! Conversations of GitLab, and the files in them.
 
 use journeyman_core::code_host::HostRepository;
-use journeyman_core::conversation::{CommentPlace, Conversation, Said, Subject};
+use journeyman_core::conversation::{CommentTarget, Conversation, Said, Subject};
 use journeyman_core::inbox::files::HostPages;
 use journeyman_core::ports::{CommentFile, ForgeError};
 use journeyman_core::time::Timestamp;
@@ -46,11 +46,11 @@ impl Gitlab {
     pub(super) async fn read_conversation(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        let (path, is_issue) = (path_of(place), matches!(place, CommentPlace::Issue(_)));
-        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        let (path, is_issue) = (path_of(place), matches!(place, CommentTarget::Issue(_)));
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
         let found: Described = self.get(repository, &path).await?;
         let head = found.sha.as_deref().and_then(sha);
         let about = About { number, url: found.web_url.clone(), is_issue, head };

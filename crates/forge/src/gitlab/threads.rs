@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use journeyman_core::code_host::HostRepository;
-use journeyman_core::conversation::{CommentPlace, HostThread, InThread, ThreadComment};
+use journeyman_core::conversation::{CommentTarget, HostThread, InThread, ThreadComment};
 use journeyman_core::ports::ForgeError;
 
 use super::hooks::host_user;
@@ -18,7 +18,7 @@ const SINGLE: usize = 5;
 pub(super) async fn read(
     gitlab: &Gitlab,
     repository: &HostRepository,
-    place: CommentPlace,
+    place: CommentTarget,
     of: &[InThread],
 ) -> Result<Vec<HostThread>, ForgeError> {
     let path = path_of(place);

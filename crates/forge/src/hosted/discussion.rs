@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use journeyman_core::conversation::{
-    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, NewReply, NewReview, Permission,
+    CommentRef, CommentTarget, Conversation, HostThread, InThread, LineComment, NewReply, NewReview, Permission,
     Reaction, Replied,
 };
 use journeyman_core::hook::{HostComment, HostIssue, HostReview, HostUser};
@@ -24,7 +24,7 @@ impl Discussion for HostedRepository {
         self.known.aliases.get((), || self.api.aliases(&me)).await
     }
 
-    async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError> {
+    async fn comment(&self, place: CommentTarget, marker: &str, text: &str) -> Result<String, ForgeError> {
         self.write(place, marker, text).await.map(|(url, _)| url)
     }
 
@@ -34,7 +34,7 @@ impl Discussion for HostedRepository {
 
     async fn show(
         &self,
-        place: CommentPlace,
+        place: CommentTarget,
         marker: &str,
         text: &str,
         creates: bool,
@@ -42,11 +42,11 @@ impl Discussion for HostedRepository {
         replies::show(self, place, marker, text, creates).await
     }
 
-    async fn reply(&self, place: CommentPlace, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
+    async fn reply(&self, place: CommentTarget, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
         replies::reply(self, place, replies).await
     }
 
-    async fn resolve(&self, place: CommentPlace, of: &[InThread]) -> Result<(), ForgeError> {
+    async fn resolve(&self, place: CommentTarget, of: &[InThread]) -> Result<(), ForgeError> {
         replies::resolve(self, place, of).await
     }
 
@@ -74,7 +74,7 @@ impl Discussion for HostedRepository {
         review::write(self, &self.confirmed().await?, pull, new).await
     }
 
-    async fn threads(&self, place: CommentPlace, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
+    async fn threads(&self, place: CommentTarget, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
         self.api.threads(&self.current().await?, place, of).await
     }
 
@@ -109,7 +109,7 @@ impl Discussion for HostedRepository {
         self.known.permissions.get((repository.id.clone(), user.id.clone()), read).await
     }
 
-    async fn conversation(&self, place: CommentPlace, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
+    async fn conversation(&self, place: CommentTarget, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
         self.api.conversation(&self.current().await?, place, since).await
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use journeyman_core::code_host::HostRepository;
-use journeyman_core::conversation::{CommentPlace, HostThread, InThread, NewReply, Replied};
+use journeyman_core::conversation::{CommentTarget, HostThread, InThread, NewReply, Replied};
 use journeyman_core::ports::{Discussion as _, ForgeError};
 
 use super::HostedRepository;
@@ -25,7 +25,7 @@ impl HostedRepository {
     /// Writes a comment, unless there is one with the marker. Returns its URL, and the comment that was found.
     pub(super) async fn write(
         &self,
-        place: CommentPlace,
+        place: CommentTarget,
         marker: &str,
         text: &str,
     ) -> Result<(String, Option<Written>), ForgeError> {
@@ -48,7 +48,7 @@ impl HostedRepository {
     async fn find(
         &self,
         repository: &HostRepository,
-        place: CommentPlace,
+        place: CommentTarget,
         marker: &str,
     ) -> Result<Option<Written>, ForgeError> {
         let me = self.me().await?;
@@ -61,7 +61,7 @@ impl HostedRepository {
 /// attempt sees the text.
 pub(super) async fn show(
     hosted: &HostedRepository,
-    place: CommentPlace,
+    place: CommentTarget,
     marker: &str,
     text: &str,
     creates: bool,
@@ -92,7 +92,7 @@ pub(super) async fn show(
 /// Writes replies, each unless its thread has one with its marker.
 pub(super) async fn reply(
     hosted: &HostedRepository,
-    place: CommentPlace,
+    place: CommentTarget,
     replies: &[NewReply],
 ) -> Result<Vec<Replied>, ForgeError> {
     let me = hosted.me().await?;
@@ -137,7 +137,11 @@ pub(super) async fn reply(
 }
 
 /// Marks threads as resolved that are not.
-pub(super) async fn resolve(hosted: &HostedRepository, place: CommentPlace, of: &[InThread]) -> Result<(), ForgeError> {
+pub(super) async fn resolve(
+    hosted: &HostedRepository,
+    place: CommentTarget,
+    of: &[InThread],
+) -> Result<(), ForgeError> {
     let repository = hosted.confirmed().await?;
     let mut threads = hosted.api.threads(&repository, place, of).await?;
     threads.retain(|thread| thread.is_resolved == Some(false));

@@ -1,7 +1,7 @@
 //! Writes reviews, so that a repeated attempt writes only what is missing.
 
 use journeyman_core::code_host::HostRepository;
-use journeyman_core::conversation::{CommentPlace, NewReview, ReviewComment};
+use journeyman_core::conversation::{CommentTarget, NewReview, ReviewComment};
 use journeyman_core::hook::HostReview;
 use journeyman_core::ports::{Discussion as _, ForgeError};
 
@@ -48,7 +48,7 @@ async fn at_once(
     };
     match written {
         Ok(Some(url)) => Ok(url),
-        Ok(None) => at.comment(CommentPlace::Pull(pull), &review.marker, &review.whole_text()).await,
+        Ok(None) => at.comment(CommentTarget::Pull(pull), &review.marker, &review.whole_text()).await,
         // The answer may have been lost.
         Err(error @ ForgeError::Unclear(_)) => find().await?.ok_or(error),
         Err(error) => Err(error),
@@ -61,7 +61,7 @@ async fn one_by_one(
     pull: u64,
     review: &NewReview,
 ) -> Result<String, ForgeError> {
-    let (me, place) = (at.me().await?, CommentPlace::Pull(pull));
+    let (me, place) = (at.me().await?, CommentTarget::Pull(pull));
     let written = at.api.comments(repository, place).await?;
     let mut others = Vec::new();
     for (index, comment) in review.comments.iter().enumerate() {

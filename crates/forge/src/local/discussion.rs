@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use journeyman_core::conversation::{
-    CommentPlace, CommentRef, Conversation, LineComment, Permission, Reaction, Said, Subject,
+    CommentRef, CommentTarget, Conversation, LineComment, Permission, Reaction, Said, Subject,
 };
 use journeyman_core::decision::pull::{author as comment_author, comment_url, review_of};
 use journeyman_core::hook::{CommentKind, HostComment, HostReview, HostUser};
@@ -48,8 +48,8 @@ impl Discussion for LocalRepository {
         Ok(comment::service())
     }
 
-    async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError> {
-        let CommentPlace::Pull(number) = place else {
+    async fn comment(&self, place: CommentTarget, marker: &str, text: &str) -> Result<String, ForgeError> {
+        let CommentTarget::Pull(number) = place else {
             return Err(ForgeError::Refused("the built-in code host has no issues".to_owned()));
         };
         let answer = NewComment {
@@ -84,8 +84,8 @@ impl Discussion for LocalRepository {
     }
 
     /// Returns the comments and reviews. The pages do not tell who has opened a pull request.
-    async fn conversation(&self, place: CommentPlace, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
-        let CommentPlace::Pull(pull) = place else { return Ok(Conversation::default()) };
+    async fn conversation(&self, place: CommentTarget, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
+        let CommentTarget::Pull(pull) = place else { return Ok(Conversation::default()) };
         let page = self.host.url(&self.project, pull);
         let found = self.host.pulls.pull(self.name.clone(), pull).await.map_err(|error| store(&error))?;
         let by_people = found.filter(|found| !found.body.contains(MARKER));

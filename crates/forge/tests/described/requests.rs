@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use journeyman_core::checks::{CommitStatus, StatusState};
-use journeyman_core::conversation::CommentPlace;
+use journeyman_core::conversation::CommentTarget;
 use journeyman_core::hook::HostUser;
 use journeyman_core::ports::CreatedPull;
 use journeyman_core::pull::PullChange;
@@ -11,7 +11,7 @@ use journeyman_testkit::code_host::Product;
 
 use super::description::descriptions;
 use super::recorded::compare;
-use crate::hosts::given::{Fixture, PATH, discussion, new_pull};
+use crate::hosts::fixtures::{Fixture, PATH, discussion, new_pull};
 
 /// Opens, changes and discusses a pull request, reads its checks and sets the status of its commit. Returns the described
 /// operations, as the method and the path with parameters.
@@ -31,7 +31,7 @@ async fn used(product: Product) -> BTreeSet<String> {
     };
     forge.update_pull(pull.number, &change).await.unwrap();
     let discussion = discussion(&*forge);
-    discussion.comment(CommentPlace::Pull(pull.number), "<!-- journeyman:1 -->", "Done.").await.unwrap();
+    discussion.comment(CommentTarget::Pull(pull.number), "<!-- journeyman:1 -->", "Done.").await.unwrap();
     discussion.permission(&HostUser { id: author, name: "ada".to_owned(), is_bot: false }).await.unwrap();
     let status = CommitStatus {
         state: StatusState::Success,

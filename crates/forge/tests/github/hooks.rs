@@ -10,7 +10,7 @@ use journeyman_testkit::code_host::Product;
 use serde_json::Value;
 
 use super::packages::{packaged, read};
-use crate::hosts::given::Fixture;
+use crate::hosts::fixtures::Fixture;
 
 /// An example, and the event that the service reads from it.
 struct Example {

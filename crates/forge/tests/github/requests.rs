@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use journeyman_core::checks::{CommitStatus, StatusState};
 use journeyman_core::code_host::PullState;
-use journeyman_core::conversation::{CommentPlace, CommentRef, InThread, NewReply, Reaction, Replied};
+use journeyman_core::conversation::{CommentRef, CommentTarget, InThread, NewReply, Reaction, Replied};
 use journeyman_core::hook::{CommentKind, HostUser};
 use journeyman_core::poll::{PollQuery, WatchedPull};
 use journeyman_core::ports::{CreatedPull, Forge, HostAdmin as _};
@@ -14,14 +14,14 @@ use journeyman_core::position::Thread;
 use journeyman_core::pull::PullChange;
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::code_host::{
-    Call, Check, CommentReply, Exchange, Issue, Place, Product, Review, ReviewComment, State,
+    Call, Check, CommentReply, CommentedOn, Exchange, Issue, Product, Review, ReviewComment, State,
 };
 
 use super::packages::{FOLDER, packaged};
 use crate::described::description::descriptions;
 use crate::described::recorded::{compare, is_graphql};
 use crate::hosts::app;
-use crate::hosts::given::{Fixture, PATH, discussion, new_pull};
+use crate::hosts::fixtures::{Fixture, PATH, discussion, new_pull};
 
 /// The operations that the client uses, as GitHub names them.
 const OPERATIONS: [&str; 36] = [
@@ -134,17 +134,17 @@ async fn discuss(fixture: &Fixture, forge: &dyn Forge, number: u64, (issue, auth
         let mut state = fixture.server.state();
         state.by_path(PATH).unwrap().reviews.push(review);
         state.by_path(PATH).unwrap().issues.push(labeled);
-        state.add_comment(PATH, Place::Issue(issue), author, "@journeyman fix it")
+        state.add_comment(PATH, CommentedOn::Issue(issue), author, "@journeyman fix it")
     };
     let discussion = discussion(forge);
     discussion.me().await.unwrap();
-    for place in [CommentPlace::Pull(number), CommentPlace::Issue(issue)] {
+    for place in [CommentTarget::Pull(number), CommentTarget::Issue(issue)] {
         discussion.comment(place, "<!-- journeyman:1 -->", "Working.").await.unwrap();
         discussion.show(place, "<!-- journeyman:1 -->", "Done.", false).await.unwrap().unwrap();
     }
     let (marker, text) = ("<!-- journeyman:2 -->".to_owned(), "Renamed.".to_owned());
     let to = InThread { kind: CommentKind::Line, id: "31".to_owned(), thread: Thread::begun_by("31"), review: None };
-    let replied = discussion.reply(CommentPlace::Pull(number), &[NewReply { to, marker, text }]).await.unwrap();
+    let replied = discussion.reply(CommentTarget::Pull(number), &[NewReply { to, marker, text }]).await.unwrap();
     assert!(matches!(replied.as_slice(), [Replied::Written(_)]), "{replied:?}");
     for (kind, number, id) in [
         (CommentKind::Pull, number, comment.to_string()),
@@ -230,9 +230,9 @@ async fn threads(fixture: &Fixture, forge: &dyn Forge, number: u64) {
     let thread = Thread::answering("31".to_owned());
     let of = InThread { kind: CommentKind::Line, id: "41".to_owned(), thread, review: None };
     let discussion = forge.discussion().unwrap();
-    let found = discussion.threads(CommentPlace::Pull(number), std::slice::from_ref(&of)).await.unwrap();
+    let found = discussion.threads(CommentTarget::Pull(number), std::slice::from_ref(&of)).await.unwrap();
     assert_eq!(found.len(), 1);
-    discussion.resolve(CommentPlace::Pull(number), &[of]).await.unwrap();
+    discussion.resolve(CommentTarget::Pull(number), &[of]).await.unwrap();
     let review = CommentRef { kind: CommentKind::Review, number, id: "9".to_owned() };
     discussion.react(&review, Reaction::Seen).await.unwrap();
     let mut state = fixture.server.state();

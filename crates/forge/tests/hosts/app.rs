@@ -8,7 +8,7 @@ use journeyman_core::run::ReasonCode;
 use journeyman_core::secret::SecretValue;
 use journeyman_testkit::code_host::{App, Check, Product, State, User, rsa_key};
 
-use super::given::{Fixture, PATH, discussion};
+use super::fixtures::{Fixture, PATH, discussion};
 
 /// Starts a stand-in with an app, which is installed on the repository.
 pub(crate) async fn fixture() -> Fixture {

@@ -11,7 +11,7 @@ use journeyman_forge::{Outbound, check_code_host};
 use journeyman_testkit::World;
 use journeyman_testkit::code_host::{CodeHostServer, Fault, Product, State, rsa_key};
 
-use super::given::{Fixture, PATH, PRODUCTS, kind};
+use super::fixtures::{Fixture, PATH, PRODUCTS, kind};
 
 fn host(url: &str, kind: HostKind, access: Option<Access>) -> CodeHost {
     CodeHost { access, ..CodeHost::of_address("host".parse().unwrap(), kind, url.to_owned()) }

@@ -2,7 +2,7 @@
 
 use journeyman_core::checks::{CheckState, CommitStatus, StatusState};
 use journeyman_core::code_host::PullState;
-use journeyman_core::conversation::{CommentPlace, CommentRef, InThread, Permission, Reaction};
+use journeyman_core::conversation::{CommentRef, CommentTarget, InThread, Permission, Reaction};
 use journeyman_core::hook::{CommentKind, HostComment, HostReview, HostUser};
 use journeyman_core::ids::Sha;
 use journeyman_core::open_pull::Ensured;
@@ -10,10 +10,11 @@ use journeyman_core::ports::{CreatedPull, ForgeError};
 use journeyman_core::position::Thread;
 use journeyman_core::pull::PullChange;
 use journeyman_testkit::code_host::{
-    self, Bridge, Check, CommentReply, Issue, MergedResult, Pipeline, Place, Product, Review, ReviewComment, State,
+    self, Bridge, Check, CommentReply, CommentedOn, Issue, MergedResult, Pipeline, Product, Review, ReviewComment,
+    State,
 };
 
-use super::given::{Fixture, PATH, discussion, new_pull};
+use super::fixtures::{Fixture, PATH, discussion, new_pull};
 
 /// Defines a module with the tests of each product.
 macro_rules! products {
@@ -239,10 +240,10 @@ async fn comments_once(product: Product) {
     let Ensured::Opened { pull, .. } = fixture.ensure("work", &head).await.unwrap() else { panic!("not opened") };
     let forge = fixture.forge().await;
     let discussion = discussion(&*forge);
-    let place = CommentPlace::Pull(pull.number);
+    let place = CommentTarget::Pull(pull.number);
     // A stranger cannot prevent the answer by writing its marker.
     let stranger = fixture.server.state().add_user("mallory", "");
-    fixture.server.state().add_comment(PATH, Place::Pull(pull.number), stranger, "<!-- journeyman:1 -->");
+    fixture.server.state().add_comment(PATH, CommentedOn::Pull(pull.number), stranger, "<!-- journeyman:1 -->");
     let url = discussion.comment(place, "<!-- journeyman:1 -->", "Done.").await.unwrap();
     assert_eq!(discussion.comment(place, "<!-- journeyman:1 -->", "Done.").await.unwrap(), url);
     assert!(url.starts_with(&fixture.server.url), "{url}");
@@ -309,7 +310,7 @@ async fn reads_threads(product: Product) {
         thread: if product == Product::Gitlab { Thread::default() } else { Thread::answering(to.to_string()) },
         review: Some("9".to_owned()),
     };
-    let place = CommentPlace::Pull(pull.number);
+    let place = CommentTarget::Pull(pull.number);
     let mut threads = discussion.threads(place, &[ask(43, 41), ask(44, 32), ask(4711, 31)]).await.unwrap();
     threads.sort_by(|one, other| one.id.cmp(&other.id));
     let found: Vec<_> = threads
@@ -383,7 +384,7 @@ async fn the_line_of_a_reply_is_found() {
         let head = fixture.branch("work").await;
         let Ensured::Opened { pull, .. } = fixture.ensure("work", &head).await.unwrap() else { panic!("not opened") };
         let ada = fixture.server.state().add_user("ada", "write");
-        let plain = fixture.server.state().add_comment(PATH, Place::Pull(pull.number), ada, "a");
+        let plain = fixture.server.state().add_comment(PATH, CommentedOn::Pull(pull.number), ada, "a");
         for (id, line) in [(9, 31), (10, 32)] {
             let comment =
                 ReviewComment { id: line, body: "b".into(), path: "README.md".into(), line, reactions: Vec::new() };
@@ -478,7 +479,7 @@ async fn the_people_who_may_have_edited_an_issue_are_found() {
         let forge = fixture.forge().await;
         // A comment is no edit, whatever it says.
         let text = "changed the description";
-        discussion(&*forge).comment(CommentPlace::Issue(number), "<!-- journeyman:job:1 -->", text).await.unwrap();
+        discussion(&*forge).comment(CommentTarget::Issue(number), "<!-- journeyman:job:1 -->", text).await.unwrap();
         let found = discussion(&*forge).issue_editors(number).await.unwrap();
         let names: Option<Vec<&str>> =
             found.as_ref().map(|found| found.iter().map(|user| user.name.as_str()).collect());
@@ -640,7 +641,7 @@ async fn another_repository_with_the_address_gets_nothing_although_an_answer_is_
         tokio::time::resume();
         let discussion = discussion(&*forge);
         assert_eq!(discussion.permission(&user).await.unwrap(), Permission::None, "{product:?}");
-        discussion.comment(CommentPlace::Pull(number), "<!-- journeyman:answer:1 -->", "Done.").await.unwrap();
+        discussion.comment(CommentTarget::Pull(number), "<!-- journeyman:answer:1 -->", "Done.").await.unwrap();
         let mut state = fixture.server.state();
         let mut comments = |path: &str| state.by_path(path).unwrap().comments.len();
         assert_eq!((comments("acme/store"), comments(PATH)), (1, 0), "{product:?}");

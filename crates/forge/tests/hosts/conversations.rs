@@ -1,14 +1,14 @@
 //! Tests of conversations and the files in them.
 
-use journeyman_core::conversation::{CommentPlace, CommentRef, Conversation};
+use journeyman_core::conversation::{CommentRef, CommentTarget, Conversation};
 use journeyman_core::hook::CommentKind;
 use journeyman_core::ports::{CommentFile, Discussion, ForgeError};
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::code_host::{
-    CodeHostServer, Issue, Place, Product, Pull, Review, ReviewComment, State, UploadedFile,
+    CodeHostServer, CommentedOn, Issue, Product, Pull, Review, ReviewComment, State, UploadedFile,
 };
 
-use super::given::{Fixture, Outbound, PATH, PRODUCTS, discussion};
+use super::fixtures::{Fixture, Outbound, PATH, PRODUCTS, discussion};
 
 /// The number of the pull request.
 const NUMBER: u64 = 1;
@@ -29,8 +29,8 @@ async fn given(product: Product) -> (Fixture, [u64; 2]) {
         ..Pull::default()
     };
     state.by_path(PATH).unwrap().pulls.push(pull);
-    state.add_comment(PATH, Place::Pull(NUMBER), bob, "Use a map.");
-    state.add_comment(PATH, Place::Pull(NUMBER), State::BOT, "Done.");
+    state.add_comment(PATH, CommentedOn::Pull(NUMBER), bob, "Use a map.");
+    state.add_comment(PATH, CommentedOn::Pull(NUMBER), State::BOT, "Done.");
     drop(state);
     (fixture, [ada, bob])
 }
@@ -51,7 +51,7 @@ async fn each_host_shows_the_description_and_the_comments() {
     for product in PRODUCTS {
         let (fixture, _) = given(product).await;
         let forge = fixture.forge().await;
-        let read = discussion(&*forge).conversation(CommentPlace::Pull(NUMBER), None).await.unwrap();
+        let read = discussion(&*forge).conversation(CommentTarget::Pull(NUMBER), None).await.unwrap();
         let subject = read.subject.as_ref().unwrap();
         assert_eq!((subject.title.as_str(), subject.body.as_str()), ("Add a cart", "It *closes* #7."), "{product:?}");
         assert_eq!(subject.author.name, "ada", "{product:?}");
@@ -59,7 +59,7 @@ async fn each_host_shows_the_description_and_the_comments() {
         let expected = pairs(&[("bob", "Use a map."), ("journeyman-bot", "Done.")]);
         assert_eq!(texts(&read), expected, "{product:?}");
         assert!(!read.is_incomplete && read.comments.iter().all(|said| !said.comment.id.is_empty()), "{product:?}");
-        let missing = discussion(&*forge).conversation(CommentPlace::Pull(99), None).await.unwrap_err();
+        let missing = discussion(&*forge).conversation(CommentTarget::Pull(99), None).await.unwrap_err();
         assert!(!missing.may_pass(), "{product:?}: {missing}");
     }
 }
@@ -78,7 +78,7 @@ async fn reviews_come_with_their_comments_on_lines() {
         ];
         fixture.server.state().by_path(PATH).unwrap().reviews.extend(reviews);
         let forge = fixture.forge().await;
-        let read = discussion(&*forge).conversation(CommentPlace::Pull(NUMBER), None).await.unwrap();
+        let read = discussion(&*forge).conversation(CommentTarget::Pull(NUMBER), None).await.unwrap();
         let of_kind = |kind: CommentKind| {
             let found = read.comments.iter().filter(move |said| said.comment.kind == kind);
             found.map(|said| (said.comment.id.as_str(), said.comment.body.as_str())).collect::<Vec<_>>()
@@ -96,12 +96,12 @@ async fn only_what_was_written_since_a_time_is_returned() {
     for product in [Product::Github, Product::Gitlab, Product::Bitbucket, Product::BitbucketDataCenter] {
         let (fixture, [_, bob]) = given(product).await;
         let forge = fixture.forge().await;
-        let (discussion, place) = (discussion(&*forge), CommentPlace::Pull(NUMBER));
+        let (discussion, place) = (discussion(&*forge), CommentTarget::Pull(NUMBER));
         let first = Some(Timestamp::default());
         let before = discussion.conversation(place, first).await.unwrap();
         let at = before.comments.iter().filter_map(|said| said.at).max();
         // The stand-in's clock moves by a second with each change.
-        fixture.server.state().add_comment(PATH, Place::Pull(NUMBER), bob, "And sort it.");
+        fixture.server.state().add_comment(PATH, CommentedOn::Pull(NUMBER), bob, "And sort it.");
         let all = discussion.conversation(place, first).await.unwrap();
         assert_eq!(all.comments.len(), 3, "{product:?}");
         let since = at.map(|at| at + std::time::Duration::from_secs(1));
@@ -116,10 +116,10 @@ async fn only_what_was_written_since_a_time_is_returned() {
 async fn of_a_long_conversation_the_newest_comments_are_read() {
     let (fixture, [_, bob]) = given(Product::Github).await;
     for number in 1..=648 {
-        fixture.server.state().add_comment(PATH, Place::Pull(NUMBER), bob, &format!("Comment {number}"));
+        fixture.server.state().add_comment(PATH, CommentedOn::Pull(NUMBER), bob, &format!("Comment {number}"));
     }
     let forge = fixture.forge().await;
-    let read = discussion(&*forge).conversation(CommentPlace::Pull(NUMBER), None).await.unwrap();
+    let read = discussion(&*forge).conversation(CommentTarget::Pull(NUMBER), None).await.unwrap();
     assert!(read.is_incomplete);
     // 650 comments are seven pages. The last one has 50.
     assert_eq!(read.comments.len(), 450);
@@ -135,10 +135,10 @@ async fn issues_have_their_comments() {
             let mut state = fixture.server.state();
             let issue = Issue { number: 7, title: "Slow".to_owned(), author: ada, ..Issue::default() };
             state.by_path(PATH).unwrap().issues.push(issue);
-            state.add_comment(PATH, Place::Issue(7), bob, "On Mondays.");
+            state.add_comment(PATH, CommentedOn::Issue(7), bob, "On Mondays.");
         }
         let forge = fixture.forge().await;
-        let read = discussion(&*forge).conversation(CommentPlace::Issue(7), None).await.unwrap();
+        let read = discussion(&*forge).conversation(CommentTarget::Issue(7), None).await.unwrap();
         assert_eq!((texts(&read), &read.subject), (pairs(&[("bob", "On Mondays.")]), &None), "{product:?}");
         assert_eq!(read.comments[0].comment.kind, CommentKind::Issue, "{product:?}");
     }

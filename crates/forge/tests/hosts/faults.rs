@@ -1,12 +1,12 @@
 //! Faults of a code host: before and after the effect, closed connections, rate limits.
 
 use http::Method;
-use journeyman_core::conversation::CommentPlace;
+use journeyman_core::conversation::CommentTarget;
 use journeyman_core::open_pull::Ensured;
 use journeyman_core::ports::ForgeError;
 use journeyman_testkit::code_host::{Fault, Product, State};
 
-use super::given::{Fixture, PATH, PRODUCTS, discussion};
+use super::fixtures::{Fixture, PATH, PRODUCTS, discussion};
 
 /// Returns a part of the target of the request that opens a pull request.
 const fn opening(product: Product) -> &'static str {
@@ -105,7 +105,7 @@ async fn a_comment_whose_answer_was_lost_is_not_written_again() {
         let part = if product == Product::Gitlab { "/notes" } else { "/comments" };
         fixture.server.fault(Fault::FailsAfter, Method::POST, part, 1);
         let forge = fixture.forge().await;
-        discussion(&*forge).comment(CommentPlace::Pull(pull.number), "<!-- m -->", "Done.").await.unwrap();
+        discussion(&*forge).comment(CommentTarget::Pull(pull.number), "<!-- m -->", "Done.").await.unwrap();
         let comments = fixture.server.state().by_path(PATH).unwrap().comments.clone();
         assert_eq!(comments.iter().filter(|one| one.author == State::BOT).count(), 1, "{product:?}");
     }

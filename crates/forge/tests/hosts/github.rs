@@ -2,7 +2,7 @@
 
 use http::Method;
 use journeyman_core::checks::CheckState;
-use journeyman_core::conversation::{CommentPlace, InThread};
+use journeyman_core::conversation::{CommentTarget, InThread};
 use journeyman_core::hook::{CommentKind, HostUser};
 use journeyman_core::ids::Sha;
 use journeyman_core::open_pull::Ensured;
@@ -10,12 +10,12 @@ use journeyman_core::ports::ForgeError;
 use journeyman_core::position::{DiffSide, LineRange, Thread};
 use journeyman_core::time::Clock as _;
 use journeyman_testkit::code_host::{
-    Check, CommentReply, Fault, Output, Place, Product, Review, ReviewComment, State, Status,
+    Check, CommentReply, CommentedOn, Fault, Output, Product, Review, ReviewComment, State, Status,
 };
 use serde_json::json;
 
 use super::app;
-use super::given::{Fixture, PATH, discussion};
+use super::fixtures::{Fixture, PATH, discussion};
 
 fn check(id: u64, sha: &Sha, name: &str, passed: bool) -> Check {
     Check { id, sha: sha.to_string(), name: name.to_owned(), passed: Some(passed), log: format!("log {id}") }
@@ -136,11 +136,11 @@ async fn what_deleted_accounts_have_written_is_read() {
     let (fixture, number, ada) = reviewed(1).await;
     {
         let mut state = fixture.server.state();
-        state.add_comment(PATH, Place::Pull(number), ada, "And tests.");
+        state.add_comment(PATH, CommentedOn::Pull(number), ada, "And tests.");
         state.closed.insert(ada);
     }
     let forge = fixture.forge().await;
-    let read = discussion(&*forge).conversation(CommentPlace::Pull(number), None).await.unwrap();
+    let read = discussion(&*forge).conversation(CommentTarget::Pull(number), None).await.unwrap();
     let texts: Vec<&str> = read.comments.iter().map(|said| said.comment.body.as_str()).collect();
     for text in ["And tests.", "Please.", "comment 1"] {
         assert!(texts.contains(&text), "{text}: {texts:?}");
@@ -160,9 +160,9 @@ async fn a_thread_after_a_hundred_others_is_found() {
     let thread = Thread::answering("1130".to_owned());
     let of = [InThread { kind: CommentKind::Line, id: "5000".to_owned(), thread, review: None }];
     let forge = fixture.forge().await;
-    let found = discussion(&*forge).threads(CommentPlace::Pull(number), &of).await.unwrap();
+    let found = discussion(&*forge).threads(CommentTarget::Pull(number), &of).await.unwrap();
     assert_eq!(found.len(), 1, "{found:?}");
-    discussion(&*forge).resolve(CommentPlace::Pull(number), &of).await.unwrap();
+    discussion(&*forge).resolve(CommentTarget::Pull(number), &of).await.unwrap();
     assert_eq!(fixture.server.state().by_path(PATH).unwrap().resolved, [1130].into());
 }
 

@@ -4,7 +4,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::ports::ForgeError;
 use journeyman_testkit::code_host::{Check, Product};
 
-use super::given::{Fixture, Outbound, PATH};
+use super::fixtures::{Fixture, Outbound, PATH};
 
 /// The products whose stand-ins redirect to another server for logs.
 const PRODUCTS: [Product; 2] = [Product::Github, Product::Bitbucket];

@@ -7,7 +7,7 @@ use journeyman_core::pull::NewPull;
 use journeyman_testkit::code_host::{Fault, Product, PullState};
 use serde_json::json;
 
-use super::given::{Fixture, PATH, PRODUCTS, new_pull};
+use super::fixtures::{Fixture, PATH, PRODUCTS, new_pull};
 
 /// Opens a pull request that is to be merged, and returns its number and what could not be set.
 async fn opened(fixture: &Fixture, new: NewPull) -> (u64, String) {

@@ -7,7 +7,7 @@ use journeyman_testkit::code_host::{Bridge, Check, MergedResult, Pipeline, Produ
 
 use serde_json::json;
 
-use super::given::{Fixture, PATH, new_pull};
+use super::fixtures::{Fixture, PATH, new_pull};
 
 fn job(id: u64, sha: &Sha, name: &str, passed: bool) -> Check {
     let log = format!("log of {name}");

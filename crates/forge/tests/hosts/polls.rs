@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use http::Method;
 use journeyman_core::code_host::PullState;
-use journeyman_core::conversation::CommentPlace;
+use journeyman_core::conversation::CommentTarget;
 use journeyman_core::hook::{CommentAction, CommentKind, HookContent, IssueAction};
 use journeyman_core::inbox::Outcome;
 use journeyman_core::inbox::route::Identity;
@@ -14,9 +14,9 @@ use journeyman_core::poll::{Cursor, PollQuery, Polled, WatchedPull};
 use journeyman_core::ports::ForgeError;
 use journeyman_core::pull::HostPull;
 use journeyman_core::time::{Clock as _, Timestamp};
-use journeyman_testkit::code_host::{self, Fault, Issue, Place, Product, Review, ReviewComment};
+use journeyman_testkit::code_host::{self, CommentedOn, Fault, Issue, Product, Review, ReviewComment};
 
-use super::given::{Fixture, PATH, PRODUCTS, discussion};
+use super::fixtures::{Fixture, PATH, PRODUCTS, discussion};
 
 struct Polling {
     fixture: Fixture,
@@ -76,7 +76,7 @@ async fn a_comment_is_found_once_and_its_edit_again() {
     for product in PRODUCTS {
         let (mut polling, pull) = Polling::new(product).await;
         let ada = polling.fixture.server.state().add_user("ada", "write");
-        polling.fixture.server.state().add_comment(PATH, Place::Pull(pull.number), ada, "one");
+        polling.fixture.server.state().add_comment(PATH, CommentedOn::Pull(pull.number), ada, "one");
         let polled = polling.poll().await;
         let [event] = polled.events.as_slice() else { panic!("{product:?} {:?}", polled.events) };
         let HookContent::Comment { number, action, comment } = &event.content else { panic!("{event:?}") };
@@ -109,7 +109,7 @@ async fn a_poll_notices_that_another_repository_has_the_address_although_nothing
         let ada = polling.fixture.server.state().add_user("ada", "write");
         polling.fixture.server.state().rename(PATH, "acme/store");
         polling.fixture.server.repository(PATH).await;
-        polling.fixture.server.state().add_comment("acme/store", Place::Pull(pull.number), ada, "one");
+        polling.fixture.server.state().add_comment("acme/store", CommentedOn::Pull(pull.number), ada, "one");
         polling.query.confirms = true;
         let error = polling.try_poll().await.unwrap_err();
         if product == Product::BitbucketDataCenter {
@@ -127,7 +127,7 @@ async fn the_service_recognizes_its_own_comments_by_the_author_and_by_the_marker
         let (mut polling, pull) = Polling::new(product).await;
         let forge = polling.fixture.forge().await;
         let me = discussion(&*forge).me().await.unwrap();
-        let place = CommentPlace::Pull(pull.number);
+        let place = CommentTarget::Pull(pull.number);
         discussion(&*forge).comment(place, "<!-- journeyman:answer:1 -->", "@journeyman go on").await.unwrap();
         let events = polling.poll().await.events;
         let [event] = events.as_slice() else { panic!("{product:?} {events:?}") };
@@ -259,7 +259,7 @@ async fn a_failed_poll_loses_nothing() {
     for product in PRODUCTS {
         let (mut polling, pull) = Polling::new(product).await;
         let ada = polling.fixture.server.state().add_user("ada", "write");
-        polling.fixture.server.state().add_comment(PATH, Place::Pull(pull.number), ada, "one");
+        polling.fixture.server.state().add_comment(PATH, CommentedOn::Pull(pull.number), ada, "one");
         polling.fixture.server.fault(Fault::FailsBefore, Method::GET, "", 3);
         let failed = polling.try_poll().await;
         assert!(matches!(failed, Err(ForgeError::Unclear(_))), "{product:?} {failed:?}");
@@ -279,7 +279,7 @@ async fn more_comments_than_fit_on_a_page_of_github_are_all_found() {
     let (mut polling, pull) = Polling::new(Product::Github).await;
     let ada = polling.fixture.server.state().add_user("ada", "write");
     for at in 0..250 {
-        polling.fixture.server.state().add_comment(PATH, Place::Pull(pull.number), ada, &format!("comment {at}"));
+        polling.fixture.server.state().add_comment(PATH, CommentedOn::Pull(pull.number), ada, &format!("comment {at}"));
     }
     let mut found = BTreeSet::new();
     for _ in 0..5 {

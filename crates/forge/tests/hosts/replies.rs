@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use http::Method;
-use journeyman_core::conversation::{CommentPlace, InThread, NewReply, Replied};
+use journeyman_core::conversation::{CommentTarget, InThread, NewReply, Replied};
 use journeyman_core::hook::CommentKind;
 use journeyman_core::open_pull::Ensured;
 use journeyman_core::position::Thread;
-use journeyman_testkit::code_host::{Call, CommentReply, Fault, Place, Product, Review, ReviewComment, State};
+use journeyman_testkit::code_host::{Call, CommentReply, CommentedOn, Fault, Product, Review, ReviewComment, State};
 
-use super::given::{Fixture, PATH, PRODUCTS, discussion};
+use super::fixtures::{Fixture, PATH, PRODUCTS, discussion};
 
 /// Opens a pull request with a review of three comments on lines, of which the first has a reply and the last is locked.
 async fn reviewed(product: Product) -> (Fixture, u64) {
@@ -60,7 +60,7 @@ async fn a_reply_is_written_once_in_its_thread_and_a_refused_one_says_so() {
         let (fixture, pull) = reviewed(product).await;
         let forge = fixture.forge().await;
         let discussion = discussion(&*forge);
-        let place = CommentPlace::Pull(pull);
+        let place = CommentTarget::Pull(pull);
         let replies = [(41, 31), (32, 32), (33, 33), (4711, 31)].map(|(id, root)| reply(product, id, root));
         let results = discussion.reply(place, &replies).await.unwrap();
         let is_written: Vec<bool> = results.iter().map(|result| matches!(result, Replied::Written(_))).collect();
@@ -104,7 +104,7 @@ async fn a_version_without_replies_refuses_them() {
     fixture.server.state().lacks_replies = true;
     let forge = fixture.forge().await;
     let replies = [reply(Product::Gitea, 31, 31)];
-    let results = discussion(&*forge).reply(CommentPlace::Pull(pull), &replies).await.unwrap();
+    let results = discussion(&*forge).reply(CommentTarget::Pull(pull), &replies).await.unwrap();
     assert!(matches!(results.as_slice(), [Replied::Refused(_)]), "{results:?}");
 }
 
@@ -115,7 +115,7 @@ async fn a_thread_is_resolved_once() {
         let forge = fixture.forge().await;
         let discussion = discussion(&*forge);
         let of = [in_thread(product, 41, 31), in_thread(product, 32, 32)];
-        let resolved = discussion.resolve(CommentPlace::Pull(pull), &of).await;
+        let resolved = discussion.resolve(CommentTarget::Pull(pull), &of).await;
         if product == Product::Forgejo {
             assert!(resolved.is_err(), "it has no resolution by its interface");
             continue;
@@ -125,7 +125,7 @@ async fn a_thread_is_resolved_once() {
         assert_eq!(state(&fixture), BTreeSet::from([31, 32]), "{product:?}");
         let changes = |calls: &[Call]| calls.iter().filter(|call| call.method == Method::PUT).count();
         let before = changes(&fixture.server.requests());
-        discussion.resolve(CommentPlace::Pull(pull), &of).await.unwrap();
+        discussion.resolve(CommentTarget::Pull(pull), &of).await.unwrap();
         assert_eq!(changes(&fixture.server.requests()), before, "{product:?}");
     }
 }
@@ -137,10 +137,10 @@ async fn a_comment_shows_its_newest_text() {
         let forge = fixture.forge().await;
         let discussion = discussion(&*forge);
         assert!(discussion.can_update());
-        let (place, marker) = (CommentPlace::Pull(pull), "<!-- journeyman:answer:1 -->");
+        let (place, marker) = (CommentTarget::Pull(pull), "<!-- journeyman:answer:1 -->");
         // A stranger cannot get the text by writing the marker.
         let stranger = fixture.server.state().add_user("mallory", "");
-        fixture.server.state().add_comment(PATH, Place::Pull(pull), stranger, marker);
+        fixture.server.state().add_comment(PATH, CommentedOn::Pull(pull), stranger, marker);
         assert_eq!(discussion.show(place, marker, "Queued.", false).await.unwrap(), None, "{product:?}");
         let url = discussion.show(place, marker, "Queued.", true).await.unwrap().unwrap();
         for text in ["Queued.", "Working: `step`.", "Done.\n\n- a\n- b"] {

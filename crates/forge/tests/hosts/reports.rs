@@ -5,7 +5,7 @@ use journeyman_core::ids::Sha;
 use journeyman_testkit::code_host::{Check, Output, Product};
 use serde_json::json;
 
-use super::given::{Fixture, PATH};
+use super::fixtures::{Fixture, PATH};
 
 fn check(id: u64, sha: &Sha, name: &str) -> Check {
     Check { id, sha: sha.to_string(), name: name.to_owned(), passed: Some(false), log: "the log".to_owned() }

@@ -4,7 +4,7 @@ use journeyman_core::conversation::{DiffLine, NewReview, ReviewComment};
 use journeyman_core::open_pull::Ensured;
 use journeyman_testkit::code_host::{Product, State};
 
-use super::given::{Fixture, PATH, discussion};
+use super::fixtures::{Fixture, PATH, discussion};
 
 const PRODUCTS: [Product; 6] = [
     Product::Github,

@@ -7,7 +7,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::ports::ForgeError;
 use journeyman_testkit::code_host::{Check, Product, Status};
 
-use super::given::{Fixture, PATH, discussion};
+use super::fixtures::{Fixture, PATH, discussion};
 
 fn build(sha: &Sha, key: &str, state: &str) -> Status {
     Status {

@@ -12,7 +12,9 @@ use journeyman_gateway::{FieldGroup, PriceTable};
 use journeyman_testkit::{Fault, ModelServer, Recorded, Reply, TOKENS};
 use serde_json::{Value, json};
 
-use super::given::{Fixture, KEY, PRICE, TOKEN, fixture, fixture_with, open, provider, read_beginning, skip_silence};
+use super::fixtures::{
+    Fixture, KEY, PRICE, TOKEN, fixture, fixture_with, open, provider, read_beginning, skip_silence,
+};
 
 /// Returns a path and a body of each form, and the header field with the key.
 fn forms() -> Vec<(Dialect, &'static str, Value, &'static str)> {

@@ -9,7 +9,7 @@ use journeyman_gateway::PriceTable;
 use journeyman_testkit::{Fault, ModelServer, Recorded, Reply, TOKENS, until_async};
 use serde_json::{Value, json};
 
-use super::given::{PRICE, fixture, fixture_with, open, provider};
+use super::fixtures::{PRICE, fixture, fixture_with, open, provider};
 
 /// Returns the cost of a call of the test server.
 fn cost() -> u64 {

@@ -9,7 +9,7 @@ use journeyman_core::key::Scope;
 use journeyman_testkit::{until_async, within};
 use serde_json::{Value, json};
 
-use super::given::{Answer, Service, service};
+use super::fixtures::{Answer, Service, service};
 
 async fn post(service: &Service, body: impl Into<Body>, change: impl FnOnce(&mut Request<Body>)) -> Answer {
     service

@@ -9,7 +9,7 @@ use journeyman_core::key::{Scope, parse_network};
 use journeyman_core::ports::ClientConnection;
 use journeyman_testkit::until_async;
 
-use super::given::{Answer, Service, service};
+use super::fixtures::{Answer, Service, service};
 
 const JOBS: &str = "/v2/agent/shop/jobs";
 
@@ -51,7 +51,7 @@ async fn unknown_and_revoked_keys_get_the_same_error() {
     assert_eq!((deleted.status.as_u16(), deleted.text.as_str()), (204, ""));
     let revoked = with(&service, "GET", JOBS, secret).await;
     // A key of the right form that another installation made.
-    let elsewhere = super::given::service().await;
+    let elsewhere = super::fixtures::service().await;
     for _ in 0..9 {
         elsewhere.make_key(|_| {}).await;
     }

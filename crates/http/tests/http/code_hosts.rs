@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::given::{Answer, Service, service};
+use super::fixtures::{Answer, Service, service};
 
 fn github() -> Value {
     json!({ "id": "github", "kind": "github", "url": "https://github.com/", "token": "ghp_s3cret", "webhookSecret": "h00k" })

@@ -9,7 +9,7 @@ use journeyman_core::ports::{Retention, Store};
 use journeyman_testkit::within;
 use serde_json::{Value, json};
 
-use super::given::{Service, service};
+use super::fixtures::{Service, service};
 
 fn kinds(page: &Value) -> Vec<&str> {
     page["events"].as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap()).collect()

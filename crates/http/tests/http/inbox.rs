@@ -7,7 +7,7 @@ use journeyman_core::inbox::{Content, Decision, InboxState, NewEvent, Next, Outc
 use journeyman_core::ports::InboxStore as _;
 use journeyman_core::time::Clock as _;
 
-use super::given::{Service, service};
+use super::fixtures::{Service, service};
 
 impl Service {
     /// Receives an event about the project `shop`, and ends it unless `end` is `None`.

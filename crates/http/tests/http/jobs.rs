@@ -14,7 +14,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_testkit::within;
 use serde_json::{Value, json};
 
-use super::given::service;
+use super::fixtures::service;
 
 #[tokio::test]
 async fn the_record_has_seven_fields_in_a_fixed_order() {

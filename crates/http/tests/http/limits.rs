@@ -6,7 +6,7 @@ use axum::http::{Request, Response};
 use http_body_util::BodyExt as _;
 use serde_json::json;
 
-use super::given::{Service, service};
+use super::fixtures::{Service, service};
 
 /// Sends a request with a key, and returns the response without reading its body.
 async fn unread(service: &Service, key: &str, method: &str, path: &str, body: &str) -> Response<Body> {

@@ -5,7 +5,7 @@ use journeyman_core::ports::KeyStore;
 use journeyman_core::time::Clock as _;
 use serde_json::json;
 
-use super::given::{Answer, Service, service};
+use super::fixtures::{Answer, Service, service};
 
 #[tokio::test]
 async fn a_project_is_created_read_changed_and_deleted() {

@@ -6,7 +6,7 @@ use axum::http::Request;
 use journeyman_core::key::Scope;
 use serde_json::{Value, json};
 
-use super::given::{Answer, Service, service};
+use super::fixtures::{Answer, Service, service};
 
 /// The version of the protocol before requests without `initialize`.
 const OLD: &str = "2025-06-18";

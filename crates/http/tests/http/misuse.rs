@@ -5,7 +5,7 @@ use std::io::Write;
 use axum::body::Body;
 use axum::http::Request;
 
-use super::given::service;
+use super::fixtures::service;
 
 #[tokio::test]
 async fn an_invalid_body_is_refused_and_the_error_names_the_problem() {

@@ -11,7 +11,7 @@ use journeyman_core::user::{Role, Session, TokenHash, User};
 use journeyman_testkit::Seeds as _;
 use uuid::Uuid;
 
-use super::given::{Answer, Service, service};
+use super::fixtures::{Answer, Service, service};
 
 async fn signed_in(service: &Service, role: Role) -> String {
     let now = service.world.now();

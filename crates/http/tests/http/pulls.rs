@@ -15,7 +15,7 @@ use journeyman_core::time::Clock as _;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::given::{Service, service};
+use super::fixtures::{Service, service};
 
 impl Service {
     /// Opens pull requests from these branches of the repository of `shop`.

@@ -3,7 +3,7 @@
 use journeyman_core::ports::KeyStore;
 use serde_json::{Value, json};
 
-use super::given::{Answer, Service, service};
+use super::fixtures::{Answer, Service, service};
 
 /// Creates a job in `shop`, and returns its ID.
 async fn create(service: &Service, body: Value) -> String {

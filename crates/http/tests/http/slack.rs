@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::given::{Service, service};
+use super::fixtures::{Service, service};
 
 const WORKSPACES: &str = "/v2/slack/workspaces";
 

@@ -13,7 +13,7 @@ use journeyman_http::document;
 use journeyman_testkit::BlobFault;
 use serde_json::{Value, json};
 
-use super::given::{Answer, Service, service};
+use super::fixtures::{Answer, Service, service};
 
 #[tokio::test]
 async fn health_metrics_and_documentation_need_no_key() {

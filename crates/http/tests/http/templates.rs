@@ -7,7 +7,7 @@ use journeyman_core::key::Scope;
 use journeyman_core::ports::KeyStore as _;
 use serde_json::{Value, json};
 
-use super::given::{Answer, Service, service};
+use super::fixtures::{Answer, Service, service};
 
 const TEMPLATES: &str = "/v2/projects/shop/templates";
 

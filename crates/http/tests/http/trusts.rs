@@ -10,7 +10,7 @@ use journeyman_core::ports::KeyStore as _;
 use journeyman_testkit::FakeTokens;
 use serde_json::{Value, json};
 
-use super::given::{Answer, Service, service};
+use super::fixtures::{Answer, Service, service};
 
 const TRUSTS: &str = "/v2/oidc/trusts";
 const ISSUER: &str = "https://token.actions.githubusercontent.com";

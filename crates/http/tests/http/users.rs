@@ -14,7 +14,7 @@ use journeyman_core::user::{Identity, PasswordHash, Session, TokenHash, User};
 use journeyman_testkit::Seeds as _;
 use serde_json::{Value, json};
 
-use super::given::{Answer, Service, service};
+use super::fixtures::{Answer, Service, service};
 
 const USERS: &str = "/v2/users";
 const LINK: &str = "http://localhost:8080/setup?link=";

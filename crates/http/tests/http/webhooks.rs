@@ -7,7 +7,7 @@ use journeyman_core::key::Scope;
 use journeyman_testkit::until_async;
 use serde_json::{Value, json};
 
-use super::given::{Answer, Service, service};
+use super::fixtures::{Answer, Service, service};
 
 const HOOKS: &str = "/v2/projects/shop/webhooks";
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_testkit::oidc::Fault;
 
-use super::given::{Fixture, skip_silence};
+use super::fixtures::{Fixture, skip_silence};
 
 const DOCUMENT: &str = "/.well-known/openid-configuration";
 

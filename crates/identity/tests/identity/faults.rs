@@ -2,7 +2,7 @@
 
 use journeyman_testkit::oidc::{CLIENT_SECRET, Fault};
 
-use super::given::{Fixture, skip_silence, visit};
+use super::fixtures::{Fixture, skip_silence, visit};
 
 #[tokio::test]
 async fn each_fault_fails_the_sign_in_with_its_error_code() {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use journeyman_core::secret::SecretValue;
 use journeyman_core::time::{Clock, Timestamp};
-use journeyman_identity::oidc::{Begun, PENDING_LIFETIME, Pending, Person};
+use journeyman_identity::oidc::{Begun, PENDING_LIFETIME, Pending, ProviderUser};
 use journeyman_testkit::oidc::{self, Fault};
 
-use super::given::{Fixture, visit};
+use super::fixtures::{Fixture, visit};
 
-fn ada(fixture: &Fixture) -> Person {
-    Person {
+fn ada(fixture: &Fixture) -> ProviderUser {
+    ProviderUser {
         issuer: fixture.provider.issuer.as_str().trim_end_matches('/').to_owned(),
         subject: "248289761001".to_owned(),
         email: Some("ada@example.com".to_owned()),
@@ -106,7 +106,11 @@ async fn only_verified_addresses_of_allowed_domains_may_sign_in() {
         ("eve@example.com.evil.test", true, "domain_not_allowed"),
     ];
     for (email, email_verified, code) in cases {
-        fixture.provider.person(oidc::Person { email: email.to_owned(), email_verified, ..oidc::Person::ada() });
+        fixture.provider.person(oidc::ProviderAccount {
+            email: email.to_owned(),
+            email_verified,
+            ..oidc::ProviderAccount::ada()
+        });
         assert_eq!(fixture.sign_in().await.unwrap_err().code(), code, "{email}");
     }
 }
@@ -114,8 +118,8 @@ async fn only_verified_addresses_of_allowed_domains_may_sign_in() {
 #[tokio::test]
 async fn everybody_may_sign_in_if_all_domains_are_allowed() {
     let fixture = Fixture::with(|settings| settings.allowed_domains = vec!["*".to_owned()]).await;
-    fixture.provider.person(oidc::Person { email_verified: false, ..oidc::Person::ada() });
-    assert_eq!(fixture.sign_in().await, Ok(Person { email_verified: false, ..ada(&fixture) }));
+    fixture.provider.person(oidc::ProviderAccount { email_verified: false, ..oidc::ProviderAccount::ada() });
+    assert_eq!(fixture.sign_in().await, Ok(ProviderUser { email_verified: false, ..ada(&fixture) }));
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use journeyman_testkit::oidc::{Fault, Forgery, Provider};
 use journeyman_testkit::{PATIENCE, World};
 use serde_json::{Value, json};
 
-use super::given::skip_silence;
+use super::fixtures::skip_silence;
 
 struct Fixture {
     world: Arc<World>,

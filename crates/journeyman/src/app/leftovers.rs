@@ -17,7 +17,7 @@ use journeyman_blobs::Folder;
 use journeyman_core::agent::Install;
 use journeyman_core::time::Timestamp;
 
-use crate::config::{BlobPlace, Database, SandboxKind, Settings};
+use crate::config::{BlobLocation, Database, SandboxKind, Settings};
 
 /// The folder into which leftovers are moved before they are removed.
 const REMOVED: &str = "removed";
@@ -71,7 +71,7 @@ pub(crate) fn remove_slowly(settings: &Settings, now: Timestamp) {
     {
         tracing::warn!(folder = %aside.display(), %error, "leftovers could not be removed; the next start tries again");
     }
-    let BlobPlace::Folder { path, shared } = &settings.blobs else { return };
+    let BlobLocation::Folder { path, shared } = &settings.blobs else { return };
     // A file system's timestamps lag a little behind the clock.
     let before = now - if *shared { SHARED_AGE } else { CLOCK_STEP };
     match Folder::new(path.clone(), *shared).remove_drafts(before) {

@@ -21,7 +21,7 @@ use crate::config::{SandboxKind, Settings};
 /// # Errors
 /// A file or folder cannot be created, an account has a user ID of the sandboxes, or no container
 /// engine was found.
-pub(crate) fn sandbox(settings: &Settings, by: Asker<'_>) -> anyhow::Result<Arc<dyn Sandbox>> {
+pub(crate) fn sandbox(settings: &Settings, by: SandboxUser<'_>) -> anyhow::Result<Arc<dyn Sandbox>> {
     let chosen = &settings.sandbox;
     Ok(match chosen.kind {
         SandboxKind::None => Arc::new(NoSandbox),
@@ -51,10 +51,10 @@ pub(crate) fn sandbox(settings: &Settings, by: Asker<'_>) -> anyhow::Result<Arc<
 }
 
 /// Creates the folder of the back end and the folders of workspaces, and returns the settings with their paths.
-fn common(settings: &Settings, by: Asker<'_>) -> anyhow::Result<CommonSettings> {
+fn common(settings: &Settings, by: SandboxUser<'_>) -> anyhow::Result<CommonSettings> {
     let data = match by {
-        Asker::Service => settings.data_dir.as_path(),
-        Asker::Check(folder) => folder,
+        SandboxUser::Service => settings.data_dir.as_path(),
+        SandboxUser::Check(folder) => folder,
     };
     make_private_dir(data)?;
     let roots = vec![data.join("workspaces"), data.join("spares")];
@@ -80,7 +80,7 @@ fn common(settings: &Settings, by: Asker<'_>) -> anyhow::Result<CommonSettings> 
         readable: settings.sandbox.readable.clone(),
         data: data.to_owned(),
         folder,
-        renew: by == Asker::Service,
+        renew: by == SandboxUser::Service,
         roots,
         users: settings.sandbox.users,
         name: name(&settings.data_dir),
@@ -124,7 +124,7 @@ fn engine(named: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 /// The kind of process that uses a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asker<'a> {
+pub(crate) enum SandboxUser<'a> {
     /// The only service of a data directory.
     Service,
     /// A check, which has its files in this folder and must not change those that a service uses.

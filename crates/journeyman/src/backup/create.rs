@@ -18,7 +18,7 @@ use journeyman_store::{Exported, ExportedJob, MasterKeys, export_postgres, expor
 use super::manifest::{BlobsNote, DatabaseKind, DatabaseNote, Manifest};
 use super::{BLOBS, DATABASE, MASTER_KEY, REPOSITORIES, TABLES, blobs, files};
 use crate::app;
-use crate::config::{BlobPlace, Database, Settings};
+use crate::config::{BlobLocation, Database, Settings};
 use crate::system::Machine;
 
 /// A finished backup.
@@ -54,10 +54,10 @@ async fn fill(settings: &Settings, keys: &MasterKeys, dir: &Path, include_key: b
     let version = env!("CARGO_PKG_VERSION").to_owned();
     // docs/decisions/0027-backup.md explains this order.
     let copied = match &settings.blobs {
-        BlobPlace::Folder { path, shared } => {
+        BlobLocation::Folder { path, shared } => {
             blobs::copy_all(&Folder::new(path.clone(), *shared), &dir.join(BLOBS)).await?
         }
-        BlobPlace::Bucket { .. } => BTreeSet::new(),
+        BlobLocation::Bucket { .. } => BTreeSet::new(),
     };
     let before = all_refs(&git, &settings.repositories).await?;
     let mut needs = Needs::default();
@@ -75,17 +75,18 @@ async fn fill(settings: &Settings, keys: &MasterKeys, dir: &Path, include_key: b
     let mut manifest = Manifest::new(begun, version, key_ids.next().unwrap_or(current), database);
     manifest.other_key_ids = key_ids.collect();
     manifest.blobs = match &settings.blobs {
-        BlobPlace::Folder { path, shared } => {
+        BlobLocation::Folder { path, shared } => {
             let folder = Folder::new(path.clone(), *shared);
             let missing = blobs::complete(&folder, &dir.join(BLOBS), &copied, &needs.blobs).await?;
             BlobsNote::Files { count: needs.blobs.len() - missing.len(), missing }
         }
-        BlobPlace::Bucket { url, .. } => {
+        BlobLocation::Bucket { url, .. } => {
             BlobsNote::Bucket { url: url.clone(), keys: needs.blobs.into_iter().collect() }
         }
     };
     manifest.repositories = copy_repositories(&git, settings, dir, &before, &needs.branches).await?;
-    if let (BlobPlace::Folder { path, shared }, BlobsNote::Files { count, .. }) = (&settings.blobs, &mut manifest.blobs)
+    if let (BlobLocation::Folder { path, shared }, BlobsNote::Files { count, .. }) =
+        (&settings.blobs, &mut manifest.blobs)
     {
         *count += blobs::copy_hosted(&Folder::new(path.clone(), *shared), &dir.join(BLOBS)).await?;
     }

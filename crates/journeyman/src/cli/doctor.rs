@@ -273,7 +273,7 @@ async fn existing_store(settings: &Settings) -> Option<Arc<dyn Store>> {
 
 /// Tests the sandbox with files in `folder`.
 async fn sandbox(settings: &Settings, folder: &Path) -> Vec<Finding> {
-    let sandbox = match app::sandbox(settings, app::Asker::Check(folder)) {
+    let sandbox = match app::sandbox(settings, app::SandboxUser::Check(folder)) {
         Ok(sandbox) => sandbox,
         Err(error) => return vec![finding("sandbox", Health::Failure, format!("{error:#}"))],
     };

@@ -17,13 +17,13 @@ use journeyman_core::version::Precondition;
 use journeyman_http::wire::key::{self, Key};
 use serde_json::{Value, json};
 
+use super::backend::{Backend, BackendArgs};
 use super::complete;
 use super::confirm::ConfirmArgs;
 use super::connection::ConnectionArgs;
 use super::exit::{Exit, Failure, HELP, usage};
 use super::look::{Look, cell, plain};
 use super::paint::ColorWhen;
-use super::place::{Place, PlaceArgs};
 use super::session::{Session, with_connection};
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
 use super::table::Column::{Extra, Text, Whole};
@@ -34,7 +34,7 @@ use crate::app;
 #[command(after_help = HELP)]
 pub(crate) struct KeyArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: BackendArgs,
     /// Print JSON
     #[arg(long, global = true, help_heading = "Output")]
     json: bool,
@@ -124,8 +124,8 @@ fn lifetime(text: &str) -> Result<Lifetime, humantime::DurationError> {
 pub(crate) fn run(arguments: KeyArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
     let KeyArgs { place, json, command } = arguments;
     match place.choose()? {
-        Place::Store(store) => in_store(store, command, json, color),
-        Place::Server(connection) => on_server(connection, command, json, color),
+        Backend::Store(store) => in_store(store, command, json, color),
+        Backend::Server(connection) => on_server(connection, command, json, color),
     }
 }
 

@@ -21,12 +21,12 @@ use journeyman_core::version::Precondition;
 use journeyman_http::wire::project::{change, create, show};
 use serde_json::{Map, Value, json};
 
+use super::backend::{Backend, BackendArgs};
 use super::confirm::ConfirmArgs;
 use super::connection::ConnectionArgs;
 use super::exit::{Exit, Failure, HELP, usage};
 use super::look::{Look, cell};
 use super::paint::ColorWhen;
-use super::place::{Place, PlaceArgs};
 use super::session::{Session, with_connection};
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
 use super::table::Column::{Extra, Text, Whole};
@@ -40,7 +40,7 @@ use crate::system::Machine;
 #[command(after_help = HELP)]
 pub(crate) struct ProjectArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: BackendArgs,
     /// Print JSON
     #[arg(long, global = true, help_heading = "Output")]
     json: bool,
@@ -152,8 +152,8 @@ struct Fields {
 pub(crate) fn run(arguments: ProjectArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
     let ProjectArgs { place, json, command } = arguments;
     match place.choose()? {
-        Place::Store(store) => in_store(store, command, json, color),
-        Place::Server(connection) => on_server(connection, command, json, color),
+        Backend::Store(store) => in_store(store, command, json, color),
+        Backend::Server(connection) => on_server(connection, command, json, color),
     }
 }
 

@@ -16,12 +16,12 @@ use journeyman_core::version::Precondition;
 use journeyman_http::wire::user::{CreatedUser, User, UserLink};
 use serde_json::{Value, json};
 
+use super::backend::{Backend, BackendArgs};
 use super::complete;
 use super::confirm::ConfirmArgs;
 use super::exit::{Exit, Failure, HELP};
 use super::look::{Look, cell, plain};
 use super::paint::ColorWhen;
-use super::place::{Place, PlaceArgs};
 use super::session::{Session, with_connection};
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
 use super::table::Column::{Extra, Text, Whole};
@@ -32,7 +32,7 @@ use crate::app;
 #[command(after_help = HELP)]
 pub(crate) struct UserArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: BackendArgs,
     /// Print JSON
     #[arg(long, global = true, help_heading = "Output")]
     json: bool,
@@ -130,8 +130,8 @@ impl From<RoleArg> for models::Role {
 pub(crate) fn run(arguments: UserArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
     let UserArgs { place, json, command } = arguments;
     match place.choose()? {
-        Place::Store(store) => in_store(store, command, json, color),
-        Place::Server(connection) => {
+        Backend::Store(store) => in_store(store, command, json, color),
+        Backend::Server(connection) => {
             with_connection(connection, json, color, async |session| carry_out(&session, command).await)
         }
     }

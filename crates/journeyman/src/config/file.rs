@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use super::code_hosts::CodeHostTables;
 use super::layer::Layer;
 use super::models::ModelTables;
-use super::place::{Origins, explained, origins};
+use super::position::{Origins, explained, origins};
 
 /// The content of a configuration file.
 #[derive(Debug, Default, PartialEq)]

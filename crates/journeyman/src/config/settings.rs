@@ -51,7 +51,7 @@ pub(crate) struct Settings {
     pub(crate) other_master_key_files: Vec<PathBuf>,
     /// Further keys from the environment, separated by commas.
     pub(crate) other_master_keys: Option<String>,
-    pub(crate) blobs: BlobPlace,
+    pub(crate) blobs: BlobLocation,
     pub(crate) session_keep: Duration,
     pub(crate) retention: Retention,
     pub(crate) listen: SocketAddr,
@@ -167,7 +167,7 @@ impl fmt::Display for Database {
 
 /// The location of the blob store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum BlobPlace {
+pub(crate) enum BlobLocation {
     /// A folder; `shared` is true if other machines use it too.
     Folder { path: PathBuf, shared: bool },
     /// The URL of a bucket, with the environment variables of its provider.
@@ -332,7 +332,7 @@ impl Settings {
         (self.master_key, self.master_key_file) = (None, data_dir.join("master.key"));
         self.master_key_file_given = false;
         (self.other_master_keys, self.other_master_key_files) = (None, Vec::new());
-        self.blobs = BlobPlace::Folder { path: data_dir.join("blobs"), shared: false };
+        self.blobs = BlobLocation::Folder { path: data_dir.join("blobs"), shared: false };
         self.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         self.public_url = None;
         self.log = "warn".to_owned();
@@ -453,17 +453,17 @@ fn database(url: Option<&str>, data_dir: &Path) -> anyhow::Result<Database> {
     }
 }
 
-fn blobs(url: Option<String>, data_dir: &Path, options: ProviderOptions) -> anyhow::Result<BlobPlace> {
-    let Some(url) = url else { return Ok(BlobPlace::Folder { path: data_dir.join("blobs"), shared: false }) };
+fn blobs(url: Option<String>, data_dir: &Path, options: ProviderOptions) -> anyhow::Result<BlobLocation> {
+    let Some(url) = url else { return Ok(BlobLocation::Folder { path: data_dir.join("blobs"), shared: false }) };
     let parsed = Url::parse(&url).with_context(|| format!("blob-url {url:?} is not a URL"))?;
     match parsed.scheme() {
         "file" => {
             let path = parsed.to_file_path().map_err(|()| {
                 anyhow::anyhow!("blob-url {url:?} is not a path on this machine; write file:///<folder>")
             })?;
-            Ok(BlobPlace::Folder { path, shared: true })
+            Ok(BlobLocation::Folder { path, shared: true })
         }
-        "s3" | "s3a" | "gs" | "az" | "azure" | "abfs" | "abfss" => Ok(BlobPlace::Bucket { url, options }),
+        "s3" | "s3a" | "gs" | "az" | "azure" | "abfs" | "abfss" => Ok(BlobLocation::Bucket { url, options }),
         _ => bail!("blob-url must begin with s3://, gs://, az:// or file://"),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::program::given::{acp_script, is_running, site_with};
+use crate::program::fixtures::{acp_script, is_running, site_with};
 
 /// Agents: a name, the script that runs when the agent is prompted, and the reason code of the last run (empty: none).
 const AGENTS: &[(&str, &str, &str)] = &[

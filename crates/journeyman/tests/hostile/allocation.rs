@@ -11,7 +11,7 @@ use rustix::fs::statvfs;
 use serde_json::json;
 
 use super::limits::reason;
-use crate::program::given::{Service, Site, site_with};
+use crate::program::fixtures::{Service, Site, site_with};
 
 /// The disk limit of the runs, in bytes.
 const LIMIT: u64 = 200_000_000;

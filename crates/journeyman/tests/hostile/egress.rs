@@ -6,7 +6,7 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use crate::program::given::{Service, Site, site_with};
+use crate::program::fixtures::{Service, Site, site_with};
 
 /// A program that asks the proxy for a connection to `$ARGV[0]`, and prints what it receives.
 const ASK: &str = r#"use IO::Socket::INET;

@@ -8,7 +8,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener};
 
-use crate::program::given::{Site, site_with};
+use crate::program::fixtures::{Site, site_with};
 
 /// The condition under which an attack succeeds without a sandbox.
 #[derive(Clone, Copy, PartialEq, Eq)]

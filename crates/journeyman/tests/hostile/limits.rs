@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::program::given::{Service, Site, is_running, shared, site_with};
+use crate::program::fixtures::{Service, Site, is_running, shared, site_with};
 
 /// Returns a project with these limits.
 fn service(limits: &Value) -> (Site, Service) {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::program::given::{Service, Site, git, site_with};
+use crate::program::fixtures::{Service, Site, git, site_with};
 
 /// The number of files, which is below the number of objects from which git keeps a pack by itself.
 const FILES: usize = 40;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use journeyman_testkit::until;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::given::site_with;
+use crate::program::fixtures::site_with;
 
 /// A program that a timer continues every 20 ms (timer_create and timer_settime, signal 18), and that sends requests to
 /// the proxy and records the answers in `beats`.

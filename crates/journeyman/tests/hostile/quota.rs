@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use super::limits::reason;
-use crate::program::given::{Service, Site, site_with};
+use crate::program::fixtures::{Service, Site, site_with};
 
 /// A script that puts the data directory on a disk with user quotas that only the service sees.
 const QUOTAS: &str = r#"

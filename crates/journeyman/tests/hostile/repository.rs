@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::program::given::{Service, Site, git, shared};
+use crate::program::fixtures::{Service, Site, git, shared};
 
 /// A script that plants configuration and files of a repository that make git run programs (git-config(1),
 /// gitattributes(5), githooks(5)). Each program leaves a mark on the host if it runs there.

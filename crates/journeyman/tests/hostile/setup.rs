@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::program::given::{Service, Site, git, is_running, shared};
+use crate::program::fixtures::{Service, Site, git, is_running, shared};
 
 const VALUE: &str = "s3cret-9f8e-s3cret";
 

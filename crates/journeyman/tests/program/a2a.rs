@@ -3,7 +3,7 @@
 use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::{Service, client, site};
+use super::fixtures::{Service, client, site};
 
 /// Calls a method, and returns its result.
 fn result(service: &Service, method: &str, params: &Value) -> Value {

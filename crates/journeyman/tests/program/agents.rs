@@ -5,7 +5,7 @@ use std::process::Command;
 use journeyman_testkit::until;
 use serde_json::json;
 
-use super::given::{Service, Site, git, site, site_with};
+use super::fixtures::{Service, Site, git, site, site_with};
 use crate::inside::{PRINT_PARENT, SandboxProcess};
 
 /// A third-party agent: a shell script that speaks the Agent Client Protocol.

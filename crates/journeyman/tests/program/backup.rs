@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use journeyman_testkit::Postgres;
 use serde_json::Value;
 
-use super::given::{Service, Site, cluster, git, site, site_with};
+use super::fixtures::{Service, Site, cluster, git, site, site_with};
 
 const UNLIMITED: &str = "workers = 4\nmessage-per-hour = 0\n";
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, git, site};
+use super::fixtures::{Service, Site, git, site};
 
 /// Makes a branch of people, without jobs.
 fn people_push(site: &Site, branch: &str) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use journeyman_testkit::Postgres;
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, client, cluster, site};
+use super::fixtures::{Service, Site, client, cluster, site};
 
 /// The number of changes over the HTTP API, and of changes at the command line.
 const CHANGES: usize = 10;

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use super::given::{Service, Site, site};
+use super::fixtures::{Service, Site, site};
 use crate::binary::program;
 
 fn job(site: &Site, service: &Service, arguments: &[&str]) -> Output {

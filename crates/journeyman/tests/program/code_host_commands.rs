@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 use journeyman_testkit::code_host::{CodeHostServer, Product, State};
 use serde_json::Value;
 
-use super::given::{Site, site, site_with};
+use super::fixtures::{Site, site, site_with};
 
 /// The path of the repository.
 const PATH: &str = "acme/shop";
@@ -141,7 +141,7 @@ fn an_invalid_code_host_is_refused_with_the_remedy() {
 #[test]
 fn doctor_tests_code_hosts_and_the_repositories_of_projects() {
     let host = host();
-    let secrets = super::given::open_folder();
+    let secrets = super::fixtures::open_folder();
     let token = secrets.path().join("token");
     std::fs::write(&token, State::TOKEN).unwrap();
     let config = format!(

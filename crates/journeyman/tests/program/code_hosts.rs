@@ -18,11 +18,11 @@ use std::time::Instant;
 
 use journeyman_testkit::PATIENCE;
 use journeyman_testkit::code_host::{
-    CodeHostServer, Fault, Place, Product, Pull, PullState, Review, ReviewComment, State, signature,
+    CodeHostServer, CommentedOn, Fault, Product, Pull, PullState, Review, ReviewComment, State, signature,
 };
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, client, git, site_with};
+use super::fixtures::{Service, Site, client, git, site_with};
 
 /// The path of the repository.
 const PATH: &str = "acme/shop";
@@ -61,7 +61,7 @@ impl World {
             let repository = host.repository(PATH).await;
             (host, repository)
         });
-        let secrets = super::given::open_folder().keep();
+        let secrets = super::fixtures::open_folder().keep();
         let file = |name: &str, text: &str| {
             let path = secrets.join(name);
             std::fs::write(&path, text).unwrap();
@@ -118,7 +118,7 @@ impl World {
 
     /// Writes a comment on a pull request, and returns its ID and the body of its webhook.
     fn comment(&self, number: u64, author: u64, text: &str) -> (u64, Value) {
-        let id = self.host.state().add_comment(PATH, Place::Pull(number), author, text);
+        let id = self.host.state().add_comment(PATH, CommentedOn::Pull(number), author, text);
         (id, self.comment_body("created", number, author, id, text, "2026-11-23T08:00:00Z"))
     }
 
@@ -291,7 +291,7 @@ fn a_comment_reaches_its_job_without_a_webhook() {
     let ada = world.user("ada", "write");
     service.kill();
     // A process that starts looks for new pull requests at once, and others do so each minute.
-    world.host.state().add_comment(PATH, Place::Pull(number), ada, "@journeyman write bye.txt: bye");
+    world.host.state().add_comment(PATH, CommentedOn::Pull(number), ada, "@journeyman write bye.txt: bye");
     let service = world.start();
     until_inbox(&service, &["message"]);
     service.settled(&job);
@@ -584,7 +584,7 @@ fn a_change_of_ci_files_is_pushed_after_the_project_allows_it() {
 
 #[test]
 fn commits_are_signed_with_the_key_of_the_server() {
-    let folder = super::given::open_folder();
+    let folder = super::fixtures::open_folder();
     let key = folder.path().join("key");
     let keygen = |arguments: &[&str]| {
         let made = std::process::Command::new("ssh-keygen").args(arguments).arg("-f").arg(&key).output().unwrap();
@@ -817,7 +817,7 @@ fn a_pull_request_that_a_job_cannot_work_on_is_refused() {
 
 #[test]
 fn a_job_takes_over_a_pull_request_of_the_built_in_host() {
-    let site = super::given::site();
+    let site = super::fixtures::site();
     let service = site.start();
     let first = service.create("Add a greeting\n[[write hello.txt|Hello]]");
     let page = service.settled(&first)["prLink"].as_str().unwrap().to_owned();

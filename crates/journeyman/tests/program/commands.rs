@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use journeyman_testkit::until;
 use serde_json::Value;
 
-use super::given::{client, site};
+use super::fixtures::{client, site};
 use crate::binary::program;
 
 fn stderr(output: &std::process::Output) -> String {

@@ -3,7 +3,7 @@
 use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, acp_script, site, site_with};
+use super::fixtures::{Service, Site, acp_script, site, site_with};
 
 /// A job that has written `hello.txt`, to which people have written something else in `main` since.
 fn two_sides() -> (Site, Service, String) {

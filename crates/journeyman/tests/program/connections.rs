@@ -7,7 +7,7 @@ use std::net::{SocketAddr, SocketAddrV4, TcpStream};
 use journeyman_testkit::{PATIENCE, until};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-use super::given::{Service, Site, read_until, site_with};
+use super::fixtures::{Service, Site, read_until, site_with};
 
 fn address(service: &Service) -> SocketAddrV4 {
     service.url.trim_start_matches("http://").parse().unwrap()

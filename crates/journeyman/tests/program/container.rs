@@ -9,7 +9,7 @@ use journeyman_testkit::PATIENCE;
 use serde_json::{Value, json};
 
 use self::engines::{Engine, IMAGE, Kind, engine, image};
-use super::given::{Service, Site, is_running, site_with, wrapped};
+use super::fixtures::{Service, Site, is_running, site_with, wrapped};
 use super::models::{Models, create, last_run};
 
 fn site(engine: &Engine, more: &str) -> Site {

@@ -6,7 +6,7 @@ use std::process::Command;
 use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, site_with};
+use super::fixtures::{Service, Site, site_with};
 
 /// The configuration of an agent that is not the test model; it exits at once with code 7.
 const OTHER: &str = "[agents.other]\ncommand = [\"sh\", \"-c\", \"exit 7\"]\n";

@@ -5,8 +5,8 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::given::site;
-use super::person::{Person, err, out};
+use super::fixtures::site;
+use super::person::{RemoteUser, err, out};
 
 const FILE: &str = ".config/journeyman/contexts.json";
 
@@ -14,7 +14,7 @@ const FILE: &str = ".config/journeyman/contexts.json";
 fn a_key_is_stored_for_its_owner_only_and_used_by_commands() {
     let site = site();
     let service = site.start();
-    let person = Person::new();
+    let person = RemoteUser::new();
     let missing = person.run(&["job", "list", "--project", "shop"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(err(&missing).contains("journeyman login"), "{}", err(&missing));
@@ -47,7 +47,7 @@ fn a_key_is_stored_for_its_owner_only_and_used_by_commands() {
 fn options_and_the_environment_come_before_the_current_context() {
     let site = site();
     let service = site.start();
-    let person = Person::at(&site, &service);
+    let person = RemoteUser::at(&site, &service);
     let with = |variables: &[(&str, &str)], arguments: &[&str]| {
         person.command(arguments).envs(variables.iter().copied()).output().unwrap()
     };
@@ -70,7 +70,7 @@ fn options_and_the_environment_come_before_the_current_context() {
 fn a_file_that_others_can_read_is_refused() {
     let site = site();
     let service = site.start();
-    let person = Person::at(&site, &service);
+    let person = RemoteUser::at(&site, &service);
     let change = |mode| std::fs::set_permissions(person.path(FILE), std::fs::Permissions::from_mode(mode)).unwrap();
     change(0o640);
     let refused = person.run(&["job", "list"]);
@@ -88,7 +88,7 @@ fn a_file_that_others_can_read_is_refused() {
 fn git_asks_for_nothing_after_a_login() {
     let site = site();
     let service = site.start();
-    let person = Person::at(&site, &service);
+    let person = RemoteUser::at(&site, &service);
     let config = std::fs::read_to_string(person.path(".gitconfig")).unwrap();
     assert!(config.contains("credential") && !config.contains(&site.key), "{config}");
     person.git("", &["clone", "--quiet", &format!("{}/git/shop.git", service.url), "shop"]);
@@ -114,7 +114,7 @@ fn git_asks_for_nothing_after_a_login() {
 fn the_credential_helper_answers_only_for_repositories_of_known_servers() {
     let site = site();
     let service = site.start();
-    let person = Person::at(&site, &service);
+    let person = RemoteUser::at(&site, &service);
     let host = service.url.trim_start_matches("http://");
     let ask = |action: &str, request: &str| {
         let mut command = person.command(&["credential", action]);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use journeyman_testkit::until;
 
-use super::given::site;
+use super::fixtures::site;
 use crate::binary::program;
 
 #[test]

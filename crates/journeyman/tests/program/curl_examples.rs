@@ -10,7 +10,7 @@ use journeyman_testkit::slack_server::BOT_TOKEN;
 use journeyman_testkit::{PATIENCE, until};
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, site_with};
+use super::fixtures::{Service, Site, site_with};
 use super::slack::stand_in;
 use super::users::Now;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use journeyman_testkit::{FailingDisk, until};
 use serde_json::json;
 
-use super::given::{Service, Site, site, site_with, wrapped};
+use super::fixtures::{Service, Site, site, site_with, wrapped};
 
 /// A script that puts the data directory on a disk of 32 MiB that only the service sees.
 const SMALL: &str = r#"

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, client, site};
+use super::fixtures::{Service, Site, client, site};
 
 /// Makes a backup of the running service; returns its folder.
 fn back_up(site: &Site) -> std::path::PathBuf {
@@ -158,7 +158,7 @@ fn a_reader_of_the_feed_gets_each_event_once_across_a_restore() {
     // The IDs that the stream sends are cursors of this epoch, also those of earlier events.
     let stream = client().get(format!("{}/v2/projects/shop/events/stream?cursor=0", service.url));
     let stream = stream.bearer_auth(&service.key).send().unwrap();
-    let sent = super::given::read_until(stream, "job.completed");
+    let sent = super::fixtures::read_until(stream, "job.completed");
     let resumed = sent.lines().filter_map(|line| line.strip_prefix("id: ")).next_back().unwrap();
     let (status, rest) = page(&service, &resumed.into());
     assert_eq!(status, 200, "{resumed}: {rest}");

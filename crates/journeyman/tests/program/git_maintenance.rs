@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use journeyman_testkit::until;
 
-use super::given::{git, site};
+use super::fixtures::{git, site};
 
 /// The number of new jobs, each of which leaves a pack and a ref in the mirror and in the repository: together more than
 /// the number of files from which the service packs them.

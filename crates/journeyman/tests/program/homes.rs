@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::given::{Service, Site, site_with};
+use super::fixtures::{Service, Site, site_with};
 
 fn site() -> Site {
     site_with("workers = 2\nwarm-agents = 0\n")

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use journeyman_testkit::code_host::{CodeHostServer, Product, State};
 
-use super::given::{Service, Site, git, site};
-use super::reviews::Person;
+use super::fixtures::{Service, Site, git, site};
+use super::reviews::DashboardUser;
 
 const PAGE: &str = "/projects/empty/jobs";
 const FORM: &str = "/projects/empty/import";
@@ -34,8 +34,8 @@ impl World {
         Self { site, url, _host: host, _runtime: runtime }
     }
 
-    fn administrator(&self, service: &Service) -> Person {
-        Person::new(&self.site, service, "ada", "administrator")
+    fn administrator(&self, service: &Service) -> DashboardUser {
+        DashboardUser::new(&self.site, service, "ada", "administrator")
     }
 
     fn form(&self, token: &str) -> String {
@@ -69,7 +69,7 @@ fn a_history_is_imported_with_a_token_that_is_stored_nowhere() {
     let world = World::new();
     let service = world.site.start();
     let ada = world.administrator(&service);
-    let member = Person::new(&world.site, &service, "bob", "member");
+    let member = DashboardUser::new(&world.site, &service, "bob", "member");
     assert_eq!(member.submit(&service, FORM, &world.form(State::TOKEN)), 403);
     assert_eq!(ada.submit(&service, FORM, "url=http://169.254.169.254/shop.git"), 422, "a metadata service");
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use journeyman_testkit::{Postgres, until};
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, cluster, site_with};
+use super::fixtures::{Service, Site, cluster, site_with};
 
 /// The lines of the configuration about keys; the tests replace them.
 const OLD_ONLY: &str = "master-key-file = \"OLD\"\n";

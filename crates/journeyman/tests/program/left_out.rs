@@ -3,7 +3,7 @@
 use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, git, site};
+use super::fixtures::{Service, Site, git, site};
 
 /// A project whose files may have 1000 bytes, and in which `local.cfg` is a file of people.
 fn limited() -> (Site, Service) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use journeyman_testkit::PATIENCE;
 
-use super::given::{Service, Site, is_running, site};
+use super::fixtures::{Service, Site, is_running, site};
 
 /// The commands that run in the sandboxes of the tests and nowhere else: each test has its own.
 const SLEEP: [&str; 2] = ["sleep", "86417"];

@@ -4,7 +4,7 @@ use journeyman_core::lfs::{Hasher, Pointer};
 use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::{Service, client, site};
+use super::fixtures::{Service, client, site};
 
 const TYPE: &str = "application/vnd.git-lfs+json";
 

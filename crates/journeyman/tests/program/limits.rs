@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use journeyman_testkit::until;
 use serde_json::json;
 
-use super::given::{Service, Site, site_with};
+use super::fixtures::{Service, Site, site_with};
 
 /// The limits of the tests, which are small.
 const LIMITS: &str = "workers = 1\nmax-git-requests = 8\nmax-git-requests-per-key = 2\nwrite-timeout = \"2s\"\n";
@@ -72,7 +72,7 @@ fn check(service: &mut Service, request: &str, body: &[u8]) {
     let own = std::mem::replace(&mut service.key, other);
     let (method, path) = request.split_once(' ').unwrap();
     if method == "GET" {
-        let response = super::given::client().get(format!("{}{path}", service.url)).bearer_auth(&service.key).send();
+        let response = super::fixtures::client().get(format!("{}{path}", service.url)).bearer_auth(&service.key).send();
         assert!(response.unwrap().bytes().unwrap().len() > 20 << 20, "another key gets the whole response meanwhile");
     }
     drop(stuck(service, &service.key.clone(), request, body));
@@ -97,7 +97,7 @@ fn clients_that_do_not_read_diffs_or_packs_are_disconnected_and_hold_up_no_other
     let (mut service, job) = with_large_change(&site);
     check(&mut service, &format!("GET {job}/diff"), b"");
     let branch = site.branch();
-    let tip = super::given::git(&site.repository(), &["rev-parse", &branch]);
+    let tip = super::fixtures::git(&site.repository(), &["rev-parse", &branch]);
     let line = |text: &str| format!("{:04x}{text}", text.len() + 4);
     let wants =
         format!("{}0001{}{}0000", line("command=fetch\n"), line(&format!("want {}\n", tip.trim())), line("done\n"));

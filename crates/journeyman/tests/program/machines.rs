@@ -10,7 +10,7 @@ use reqwest::blocking::Response;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, client, cluster, git};
+use super::fixtures::{Service, Site, client, cluster, git};
 
 fn site() -> Site {
     cluster(&Postgres::shared().database(), "")
@@ -211,14 +211,14 @@ fn a_mirror_that_is_damaged_on_one_of_two_machines_fails_no_job() {
 
 #[test]
 fn damage_of_a_mirror_during_a_turn_is_not_the_fault_of_the_agent() {
-    let site = super::given::site();
+    let site = super::fixtures::site();
     let service = site.start();
     let job = service.create("[[append a.txt|x]][[hold]]");
     site.held(&job);
     // Trees that cannot be read: git fails while it commits the files.
     for mirror in std::fs::read_dir(site.path("data/mirrors")).unwrap().flatten() {
         let mirror = mirror.path();
-        super::given::unpack(&mirror);
+        super::fixtures::unpack(&mirror);
         let objects = git(&mirror, &["rev-list", "--objects", "--all"]);
         let objects = objects.lines().filter_map(|line| line.split(' ').next());
         for object in objects.filter(|object| git(&mirror, &["cat-file", "-t", object]).trim() == "tree") {
@@ -252,7 +252,7 @@ fn a_turn_survives_a_crash_of_the_database() {
 
 #[test]
 fn one_service_moves_from_sqlite_to_postgresql() {
-    let site = super::given::site();
+    let site = super::fixtures::site();
     let service = site.start();
     let job = service.create("[[write a.txt|1]]");
     let before = service.settled(&job);

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::site;
+use super::fixtures::site;
 use crate::binary::program;
 
 /// A client of the protocol, which has started the command.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use journeyman_testkit::{Asked, Fault, ModelServer, Reply, TOKENS, until};
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, site_with};
+use super::fixtures::{Service, Site, site_with};
 
 pub(crate) const KEY: &str = "sk-4f3e2d1c-never-inside";
 

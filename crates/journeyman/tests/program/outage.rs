@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::given::{Service, Site, git, site};
+use super::fixtures::{Service, Site, git, site};
 
 /// Changes the project's repository to a path that a test can rename; returns the path.
 fn use_path_remote(site: &Site) -> PathBuf {
@@ -134,7 +134,7 @@ fn after_a_cancel_near_the_end_of_a_turn_the_message_is_either_cancelled_or_fini
 
 #[test]
 fn a_restarted_service_takes_over_its_own_runs_at_once() {
-    let site = super::given::site_with("lease = \"15m\"\nworkers = 2\n");
+    let site = super::fixtures::site_with("lease = \"15m\"\nworkers = 2\n");
     let service = site.start();
     let job = service.create("[[hold]] [[write a.txt|1]]");
     service.until(&job, "run.started", 1);

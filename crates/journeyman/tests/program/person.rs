@@ -4,11 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use super::given::{Service, Site};
+use super::fixtures::{Service, Site};
 use crate::binary::program;
 
 /// A person at another machine than that of the service.
-pub(crate) struct Person {
+pub(crate) struct RemoteUser {
     pub(crate) home: tempfile::TempDir,
 }
 
@@ -27,7 +27,7 @@ const FOREIGN: [&str; 11] = [
     "XDG_CONFIG_HOME",
 ];
 
-impl Person {
+impl RemoteUser {
     pub(crate) fn new() -> Self {
         Self { home: tempfile::tempdir().unwrap() }
     }

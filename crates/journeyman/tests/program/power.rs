@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::given::{Service, Site, git, site};
+use super::fixtures::{Service, Site, git, site};
 
 /// A script that mounts the image `$1` as the data directory `$2`. If the image is empty, the script first copies the
 /// existing data to it.

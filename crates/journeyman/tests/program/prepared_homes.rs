@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use journeyman_testkit::until;
 use serde_json::json;
 
-use super::given::{Service, Site, acp_script, git, site_with};
+use super::fixtures::{Service, Site, acp_script, git, site_with};
 
 /// Unpacks itself into a new home, and notes each time with a unique ID. `DELAY` runs while it unpacks.
 fn unpacking_agent(delay: &str) -> String {

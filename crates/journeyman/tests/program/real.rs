@@ -3,7 +3,7 @@
 use journeyman_testkit::{Asked, Reply};
 use serde_json::{Value, json};
 
-use super::given::Service;
+use super::fixtures::Service;
 use super::models::{Models, create, has_tool_result, last_run, served};
 
 /// Answers as a model that runs the last command between `RUN<` and `>` in the conversation, with the tool for commands

@@ -4,14 +4,14 @@
 use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::site;
-use super::person::{Person, err, out};
+use super::fixtures::site;
+use super::person::{RemoteUser, err, out};
 
 #[test]
 fn projects_are_managed_on_a_server() {
     let site = site();
     let service = site.start();
-    let person = Person::at(&site, &service);
+    let person = RemoteUser::at(&site, &service);
     let made = person.succeed(&["project", "create", "web", "--repository", "local:web", "--env", "CI=1"]);
     assert!(made.contains("repository  local:web") && made.contains("environment CI"), "{made}");
     assert_eq!(service.get("/v2/projects/web")["environment"]["CI"], "1");
@@ -38,7 +38,7 @@ fn projects_are_managed_on_a_server() {
 fn keys_are_managed_on_a_server() {
     let site = site();
     let service = site.start();
-    let person = Person::new();
+    let person = RemoteUser::new();
     let run = |arguments: &[&str]| {
         let mut command = person.command(arguments);
         command.env("JOURNEYMAN_URL", &service.url).env("JOURNEYMAN_KEY", &site.key).output().unwrap()
@@ -67,7 +67,7 @@ fn keys_are_managed_on_a_server() {
 fn users_are_managed_on_a_server() {
     let site = site();
     let service = site.start();
-    let person = Person::at(&site, &service);
+    let person = RemoteUser::at(&site, &service);
     site.succeed(&["user", "add", "root", "--role", "administrator"]);
     let link = person.succeed(&["user", "add", "Ada@example.com"]);
     assert!(link.starts_with(&format!("{}/setup?link=", service.url)) && link.lines().count() == 1, "{link}");
@@ -117,7 +117,7 @@ fn users_are_managed_on_a_server() {
 fn colors_follow_the_option_and_the_environment() {
     let site = site();
     let service = site.start();
-    let person = Person::at(&site, &service);
+    let person = RemoteUser::at(&site, &service);
     service.settled(&service.create("Say something [[say x]]"));
     for (arguments, variable, expected) in [
         (&["job", "list"][..], None, false),
@@ -142,7 +142,7 @@ fn colors_follow_the_option_and_the_environment() {
 fn a_shell_completes_names_of_the_server() {
     let site = site();
     let service = site.start();
-    let person = Person::at(&site, &service);
+    let person = RemoteUser::at(&site, &service);
     let path = service.create("Say something [[say x]]");
     let complete = |words: &[&str]| {
         let mut command = person.command(&[&["--", "journeyman"], words].concat());
@@ -181,7 +181,7 @@ fn a_shell_completes_names_of_the_server() {
 
 #[test]
 fn manual_pages_are_written() {
-    let person = Person::new();
+    let person = RemoteUser::new();
     person.succeed(&["man", "--dir", "man"]);
     for (name, part) in
         [("journeyman.1", "code\\-host"), ("journeyman-job-create.1", "PROMPT"), ("journeyman-login.1", "key")]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use journeyman_testkit::Postgres;
 use serde_json::{Value, json};
 
-use super::given::{cluster, git};
+use super::fixtures::{cluster, git};
 
 #[test]
 fn a_synchronous_standby_takes_over_with_every_acknowledged_message() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, git, site};
+use super::fixtures::{Service, Site, git, site};
 
 /// Returns the code and the text of the reason of a job's last run.
 fn reason(service: &Service, job: &str) -> (Value, String) {

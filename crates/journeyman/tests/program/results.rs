@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::given::{Service, site};
-use super::person::{Person, err, out};
+use super::fixtures::{Service, site};
+use super::person::{RemoteUser, err, out};
 
 /// Creates a job that adds `hello.txt`, and returns its ID.
 fn job(service: &Service) -> String {
@@ -12,7 +12,7 @@ fn job(service: &Service) -> String {
     path.rsplit('/').next().unwrap().to_owned()
 }
 
-fn clone(person: &Person, service: &Service, folder: &str) {
+fn clone(person: &RemoteUser, service: &Service, folder: &str) {
     person.git("", &["clone", "--quiet", &format!("{}/git/shop.git", service.url), folder]);
 }
 
@@ -20,7 +20,7 @@ fn clone(person: &Person, service: &Service, folder: &str) {
 fn pages_are_opened_in_the_browser() {
     let site = site();
     let service = site.start();
-    let (person, id) = (Person::at(&site, &service), job(&service));
+    let (person, id) = (RemoteUser::at(&site, &service), job(&service));
     let script = person.path("browser.sh");
     std::fs::write(&script, "printf '%s' \"$1\" > \"$HOME/opened\"\n").unwrap();
     let (browser, id) = (format!("sh {}", script.display()), id.as_str());
@@ -50,7 +50,7 @@ fn pages_are_opened_in_the_browser() {
 fn the_changes_of_a_job_reach_a_working_tree() {
     let site = site();
     let service = site.start();
-    let (person, id) = (Person::at(&site, &service), job(&service));
+    let (person, id) = (RemoteUser::at(&site, &service), job(&service));
     let outside = person.run(&["job", "apply", &id]);
     assert_eq!(outside.status.code(), Some(1));
     assert!(err(&outside).contains("works in a clone"), "{}", err(&outside));
@@ -83,7 +83,7 @@ fn the_changes_of_a_job_reach_a_working_tree() {
 fn the_branch_of_a_job_is_checked_out_and_updated() {
     let site = site();
     let service = site.start();
-    let (person, id) = (Person::at(&site, &service), job(&service));
+    let (person, id) = (RemoteUser::at(&site, &service), job(&service));
     clone(&person, &service, "shop");
     let checkout = |folder: &str| {
         let output = person.command(&["job", "checkout", &id]).current_dir(person.path(folder)).output().unwrap();
@@ -116,7 +116,7 @@ fn the_branch_of_a_job_is_checked_out_and_updated() {
 fn pull_requests_are_listed_shown_and_merged() {
     let site = site();
     let service = site.start();
-    let (person, id) = (Person::at(&site, &service), job(&service));
+    let (person, id) = (RemoteUser::at(&site, &service), job(&service));
     let listed = person.succeed(&["pr", "list"]);
     assert!(listed.contains("#1      open   Add a greeting") && listed.contains(&id), "{listed}");
     let shown = person.succeed(&["pr", "view", "1"]);
@@ -143,7 +143,7 @@ fn pull_requests_are_listed_shown_and_merged() {
 fn a_pull_request_whose_branches_conflict_is_not_merged() {
     let site = site();
     let service = site.start();
-    let (person, id) = (Person::at(&site, &service), job(&service));
+    let (person, id) = (RemoteUser::at(&site, &service), job(&service));
     site.people_commit("hello.txt", "Another\n");
     let refused = person.run(&["job", "merge", &id, "--json"]);
     assert_eq!(refused.status.code(), Some(7));

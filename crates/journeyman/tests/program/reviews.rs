@@ -3,15 +3,15 @@
 use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, client, site};
+use super::fixtures::{Service, Site, client, site};
 
 /// A signed-in user of the dashboard.
-pub(super) struct Person {
+pub(super) struct DashboardUser {
     cookie: String,
     client: reqwest::blocking::Client,
 }
 
-impl Person {
+impl DashboardUser {
     pub(super) fn new(site: &Site, service: &Service, name: &str, role: &str) -> Self {
         let cookie = service.use_link(&site.succeed(&["user", "add", name, "--role", role]));
         let client = client();
@@ -60,7 +60,8 @@ fn a_comment_on_the_dashboard_reaches_the_job_and_is_answered_there_also_after_a
     let service = site.start();
     let job = service.create("Add a greeting\n[[write hello.txt|Hello]]");
     assert_eq!(service.settled(&job)["status"], "completed");
-    let (ada, eve) = (Person::new(&site, &service, "ada", "member"), Person::new(&site, &service, "eve", "viewer"));
+    let (ada, eve) =
+        (DashboardUser::new(&site, &service, "ada", "member"), DashboardUser::new(&site, &service, "eve", "viewer"));
     assert_eq!(eve.submit(&service, &format!("{PULL}/comments"), "body=@journeyman+stop"), 403);
     assert_eq!(ada.submit(&service, &format!("{PULL}/comments"), "body=Looks+good"), 303);
     // Otherwise, the lease of the killed service delays this event.
@@ -92,7 +93,7 @@ fn a_review_of_lines_becomes_one_message() {
     let service = site.start();
     let job = service.create("Add a greeting\n[[write hello.txt|Hello]]");
     assert_eq!(service.settled(&job)["status"], "completed");
-    let ada = Person::new(&site, &service, "ada", "member");
+    let ada = DashboardUser::new(&site, &service, "ada", "member");
     let lines = format!("{PULL}/lines");
     for form in [
         "path=hello.txt&side=new&line=1&as=draft&body=Say+more.",
@@ -122,8 +123,8 @@ fn a_review_of_lines_becomes_one_message() {
 fn a_mention_on_a_pull_request_that_a_person_has_opened_starts_a_job() {
     let site = site();
     let service = site.start();
-    let ada = Person::new(&site, &service, "ada", "member");
-    let clone = super::person::Person::at(&site, &service);
+    let ada = DashboardUser::new(&site, &service, "ada", "member");
+    let clone = super::person::RemoteUser::at(&site, &service);
     clone.git("", &["clone", "--quiet", &format!("{}/git/shop.git", service.url), "work"]);
     std::fs::write(clone.path("work/list.txt"), "b\na\n").unwrap();
     clone.git("work", &["add", "list.txt"]);

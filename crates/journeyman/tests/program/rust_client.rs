@@ -6,7 +6,7 @@ use journeyman_client::models::{CreateJob, ErrorCode, EventData, JobFilter, Mess
 use journeyman_client::{Client, Error};
 use journeyman_testkit::PATIENCE;
 
-use super::given::{Service, site};
+use super::fixtures::{Service, site};
 
 /// The longest time to wait for a job.
 const WAIT: Option<Duration> = Some(PATIENCE);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::given::{Service, Site, site};
+use super::fixtures::{Service, Site, site};
 
 const VALUE: &str = "s3cret-9f8e-s3cret";
 

@@ -3,7 +3,7 @@
 use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::{git, is_running, site, site_with};
+use super::fixtures::{git, is_running, site, site_with};
 
 #[test]
 fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {

@@ -11,7 +11,7 @@ use journeyman_testkit::slack_server::{APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, Sla
 use journeyman_testkit::{PATIENCE, Postgres};
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, client, cluster, site_with};
+use super::fixtures::{Service, Site, client, cluster, site_with};
 
 /// The channel of the project `shop`.
 const CHANNEL: &str = "C0SHOP";

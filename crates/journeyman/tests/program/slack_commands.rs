@@ -3,7 +3,7 @@
 use journeyman_testkit::slack_server::{APP_TOKEN, BOT_TOKEN, SIGNING_SECRET};
 use serde_json::{Value, json};
 
-use super::given::site_with;
+use super::fixtures::site_with;
 use super::slack::{secret_file, stand_in};
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Command;
 use journeyman_testkit::{BucketFault, BucketServer, Postgres, until};
 use serde_json::Value;
 
-use super::given::{Service, Site, cluster, site};
+use super::fixtures::{Service, Site, cluster, site};
 
 /// The ways in which a bucket fails.
 const FAULTS: [BucketFault; 11] = [

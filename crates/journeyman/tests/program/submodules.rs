@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, git, site};
+use super::fixtures::{Service, Site, git, site};
 
 /// Commits everything in the clone of a project, and pushes it to `main`; returns the commit.
 fn publish(site: &Site, project: &str) -> String {

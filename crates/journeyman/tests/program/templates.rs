@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, site};
+use super::fixtures::{Service, Site, site};
 use crate::binary::program;
 
 fn command(site: &Site, service: &Service, arguments: &[&str]) -> Command {

@@ -3,7 +3,7 @@
 use journeyman_testkit::{Collector, ExportedSpan, until};
 use serde_json::{Value, json};
 
-use super::given::{Service, client};
+use super::fixtures::{Service, client};
 use super::models::{Models, served};
 
 /// The example of the W3C trace context.

@@ -8,7 +8,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_testkit::oidc::Provider;
 use serde_json::{Value, json};
 
-use super::given::{Service, client, site, site_with};
+use super::fixtures::{Service, client, site, site_with};
 use super::users::Now;
 use crate::storm::faketime;
 

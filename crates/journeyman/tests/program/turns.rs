@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, acp_script, site_with};
+use super::fixtures::{Service, Site, acp_script, site_with};
 use super::models::{Models, create, last_run, served};
 
 /// A script that answers each prompt with the next stop reason in `STOPS`, repeating the last one, and writes a line.

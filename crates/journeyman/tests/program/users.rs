@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::second_factor::{TotpSecret, step};
-use journeyman_testkit::oidc::{CLIENT_ID, CLIENT_SECRET, Fault, Person, Provider};
+use journeyman_testkit::oidc::{CLIENT_ID, CLIENT_SECRET, Fault, Provider, ProviderAccount};
 
-use super::given::{client, site};
+use super::fixtures::{client, site};
 
 #[test]
 fn the_first_start_prints_a_link_for_one_administrator() {
@@ -149,7 +149,7 @@ fn users_of_a_domain_sign_in_with_a_provider_and_others_do_not() {
     // A browser that has not started the sign-in is refused.
     let (back, _) = sign_in();
     assert_eq!(visit(&client, &back, "").0, 403);
-    provider.person(Person { email: "eve@example.org".to_owned(), ..Person::ada() });
+    provider.person(ProviderAccount { email: "eve@example.org".to_owned(), ..ProviderAccount::ada() });
     let (back, cookies) = sign_in();
     assert_eq!(visit(&client, &back, &cookies).0, 403, "another domain");
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use journeyman_testkit::until;
 use serde_json::Value;
 
-use super::given::{Service, Site, site_with};
+use super::fixtures::{Service, Site, site_with};
 use crate::binary::program;
 
 /// A request that an endpoint has received: its `webhook-id`, its signature, and its body.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::client::{Known, SentJob};
-use crate::program::given::{Service, Site, git};
+use crate::program::fixtures::{Service, Site, git};
 
 /// Returns a description of each broken promise; empty if the service kept all of them.
 pub(super) fn breaches(site: &Site, service: &Service, jobs: &[SentJob]) -> Vec<String> {

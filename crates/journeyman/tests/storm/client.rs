@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-use crate::program::given::client;
+use crate::program::fixtures::client;
 
 /// The outcome of a message, as far as its client knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

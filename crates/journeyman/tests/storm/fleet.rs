@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::network::{Wire, held, namespace};
-use crate::program::given::{Site, wrapped};
+use crate::program::fixtures::{Site, wrapped};
 
 /// A machine of the service, with its supervisor.
 pub(super) struct Machine {

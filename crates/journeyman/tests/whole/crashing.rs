@@ -14,7 +14,7 @@ use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use journeyman_core::run::Reason;
 use journeyman_forge::CodeHosts;
-use journeyman_testkit::{Call, Tap, until_async};
+use journeyman_testkit::{StoreCall, Tap, until_async};
 
 /// A moment of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,18 +95,18 @@ fn moments(before: &Job, change: &Change) -> (Option<Moment>, Option<Moment>) {
 
 #[async_trait]
 impl Tap for CrashingMachine {
-    async fn before(&self, call: Call<'_>) -> Result<(), StoreError> {
+    async fn before(&self, call: StoreCall<'_>) -> Result<(), StoreError> {
         self.wait_if_crashed().await;
-        if let Call::Update { before, change: Some(change) } = call {
+        if let StoreCall::Update { before, change: Some(change) } = call {
             self.crash_at(moments(before, change).0).await;
         }
         Ok(())
     }
 
-    async fn after(&self, call: Call<'_>) -> Result<(), StoreError> {
+    async fn after(&self, call: StoreCall<'_>) -> Result<(), StoreError> {
         let moment = match call {
-            Call::Update { before, change: Some(change) } => moments(before, change).1,
-            Call::Claim { taken: true } => Some(Moment::Claimed),
+            StoreCall::Update { before, change: Some(change) } => moments(before, change).1,
+            StoreCall::Claim { taken: true } => Some(Moment::Claimed),
             _ => None,
         };
         self.crash_at(moment).await;

@@ -9,7 +9,7 @@ use journeyman_testkit::{Seeds as _, until_async};
 use journeyman_worker::{IdleAgentLimits, Limits};
 use rustix::process::{Signal, kill_process};
 
-use super::given::{Harness, harness, idle_with};
+use super::fixtures::{Harness, harness, idle_with};
 use crate::inside::{PRINT_PARENT, SandboxProcess};
 
 /// Returns a prompt that makes the agent append its identity to `file`.

@@ -14,7 +14,7 @@ use journeyman_testkit::{Seeds as _, until_async, within};
 use journeyman_worker::Limits;
 use rustix::fs::{Mode, OFlags, open};
 
-use super::given::{harness, idle};
+use super::fixtures::{harness, idle};
 
 fn reason(job: &journeyman_core::job::Job) -> (ReasonCode, String) {
     match &job.state {
@@ -342,7 +342,7 @@ async fn each_problem_of_a_repository_has_a_specific_reason() {
         project
     };
     let (shallow, damaged) = (remote("shallow").await, remote("damaged").await);
-    let git = |arguments: &[&str]| crate::program::given::git(remotes.path(), arguments);
+    let git = |arguments: &[&str]| crate::program::fixtures::git(remotes.path(), arguments);
     git(&["init", "--quiet", "--initial-branch=main", "whole"]);
     for text in ["1", "2"] {
         std::fs::write(remotes.path().join("whole/a"), text).unwrap();

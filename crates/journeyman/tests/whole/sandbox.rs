@@ -11,7 +11,7 @@ use journeyman_core::worker::Guarantee;
 use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, CommonSettings, UserRange};
 use journeyman_testkit::until_async;
 
-use super::given::PATH;
+use super::fixtures::PATH;
 use crate::binary::program;
 
 /// While a file with this name is in the shared folder, programs are neither paused nor ended, as if their container

@@ -16,7 +16,7 @@ use journeyman_core::run::ReasonCode;
 use journeyman_testkit::{BlobFault, FaultyBlobs, until_async};
 use journeyman_worker::{IdleAgentLimits, Limits};
 
-use super::given::{Harness, idle, idle_with_blobs};
+use super::fixtures::{Harness, idle, idle_with_blobs};
 use super::sandbox::STAYS;
 
 /// Returns a prompt that counts itself in `prompts`, and appends a line to the file `a`.

@@ -10,7 +10,7 @@ use journeyman_testkit::{PATIENCE, until_async};
 use journeyman_worker::{Limits, Patience};
 
 use super::crashing::{CrashingMachine, Moment};
-use super::given::{Harness, idle};
+use super::fixtures::{Harness, idle};
 
 /// Limits with a lease that is long enough for the heartbeats of a busy machine. Tests end the lease of a crashed machine
 /// with [`end_lease`].

@@ -7,7 +7,7 @@ use std::process::Command;
 use journeyman_core::lfs::Pointer;
 use journeyman_core::ports::{LfsError, LfsObjects, Reach, Remote};
 
-use crate::given::{Given, pointer};
+use crate::fixtures::{Given, pointer};
 
 /// Creates a repository with a working tree, and returns its git directory.
 fn repository(given: &Given) -> (Remote, PathBuf) {

@@ -2,7 +2,7 @@
 
 use journeyman_core::ports::{LfsError, LfsFailure, LfsObjects, Remote};
 
-use crate::given::{Given, pointer};
+use crate::fixtures::{Given, pointer};
 
 #[tokio::test]
 async fn an_uploaded_object_can_be_downloaded_from_the_same_repository_only() {

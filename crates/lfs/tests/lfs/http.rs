@@ -11,7 +11,7 @@ use journeyman_net::Outbound;
 use journeyman_testkit::{HttpCall, HttpServer};
 use serde_json::{Value, json};
 
-use crate::given::{Given, pointer, remote};
+use crate::fixtures::{Given, pointer, remote};
 
 type Answer = Response<Bytes>;
 

@@ -4,7 +4,7 @@ use journeyman_core::lfs::Pointer;
 use journeyman_core::ports::{HostedObjects, LfsError, Reach, Remote};
 use journeyman_lfs::Keeper;
 
-use crate::given::{Given, pointer};
+use crate::fixtures::{Given, pointer};
 
 /// A repository at a path with pointers, and the objects of some of them.
 async fn source(given: &Given, objects: &[&str], pointers: &[Pointer]) -> Remote {

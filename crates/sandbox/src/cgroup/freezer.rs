@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::version::Version;
-use super::{Cgroup, Controller, Place, members};
+use super::{Cgroup, Controller, ControllerFolder, members};
 
 /// The number of checks of a group that is being frozen: a process freezes when it next runs on a processor, or returns
 /// from disk I/O.
@@ -59,7 +59,7 @@ impl Cgroup {
         self.freezer().is_some()
     }
 
-    fn freezer(&self) -> Option<&Place> {
+    fn freezer(&self) -> Option<&ControllerFolder> {
         self.places.iter().find(|place| place.controller == Controller::Freezer)
     }
 }

@@ -18,7 +18,7 @@ fn service(name: &str, hierarchies: impl Fn(usize) -> bool) -> Option<(Vec<PathB
     if !rustix::process::geteuid().is_root() {
         return None;
     }
-    let mut found = Found::default();
+    let mut found = Controllers::default();
     found.complete(name);
     if found.places.len() != CONTROLLERS.len() {
         // This machine does not let root make groups.

@@ -1,7 +1,7 @@
 //! The rows of Slack workspaces, events, threads and posts.
 
 use journeyman_core::ids::UserId;
-use journeyman_core::slack::{SlackInboxEvent, SlackPlace, SlackPost, SlackThread, SlackWorkspace};
+use journeyman_core::slack::{SlackInboxEvent, SlackPost, SlackThread, SlackThreadId, SlackWorkspace};
 
 use super::{At, Columns, Read};
 
@@ -16,8 +16,8 @@ pub(crate) fn slack_code<R: Columns>(row: &R) -> Read<UserId, R> {
     At::new("slack_codes", row, &[])?.parsed("owner")
 }
 
-fn place<R: Columns>(at: &At<'_, R>) -> Read<SlackPlace, R> {
-    Ok(SlackPlace { workspace: at.parsed("workspace")?, channel: at.text("channel")?, thread: at.text("thread")? })
+fn place<R: Columns>(at: &At<'_, R>) -> Read<SlackThreadId, R> {
+    Ok(SlackThreadId { workspace: at.parsed("workspace")?, channel: at.text("channel")?, thread: at.text("thread")? })
 }
 
 pub(crate) fn slack_event<R: Columns>(row: &R) -> Read<SlackInboxEvent, R> {

@@ -13,8 +13,8 @@ use journeyman_core::ids::{SlackWorkspaceId, UserId};
 use journeyman_core::inbox::InboxState;
 use journeyman_core::ports::{SlackEventFilter, SlackStore, StoreError};
 use journeyman_core::slack::{
-    NewSlackEvent, NewSlackPost, SlackDecision, SlackInboxEvent, SlackNext, SlackPlace, SlackPost, SlackPostState,
-    SlackPosted, SlackSecrets, SlackThread, SlackWorkspace,
+    NewSlackEvent, NewSlackPost, SlackDecision, SlackInboxEvent, SlackNext, SlackPost, SlackPostState, SlackPosted,
+    SlackSecrets, SlackThread, SlackThreadId, SlackWorkspace,
 };
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::TokenHash;
@@ -89,7 +89,7 @@ impl<B: Database> SlackStore for SqlStore<B> {
         self.all(query, rows::slack_event).await
     }
 
-    async fn slack_thread(&self, place: SlackPlace) -> Result<Option<SlackThread>, StoreError> {
+    async fn slack_thread(&self, place: SlackThreadId) -> Result<Option<SlackThread>, StoreError> {
         self.find(thread(&place), rows::slack_thread).await
     }
 
@@ -169,7 +169,7 @@ fn events(workspace: SlackWorkspaceId, before: Option<u64>, limit: usize) -> Sta
 }
 
 /// Returns the statement that selects the newest events of a thread before one.
-fn events_of_thread(place: &SlackPlace, before: Option<u64>, limit: usize) -> Statement {
+fn events_of_thread(place: &SlackThreadId, before: Option<u64>, limit: usize) -> Statement {
     sql!(
         "SELECT * FROM slack_events
          WHERE workspace = $1 AND channel = $2 AND thread = $3 AND number < $4 ORDER BY number DESC LIMIT $5",
@@ -192,7 +192,7 @@ fn posts(workspace: SlackWorkspaceId, before: Option<u64>, limit: usize) -> Stat
 }
 
 /// Returns the statement that selects a thread.
-fn thread(place: &SlackPlace) -> Statement {
+fn thread(place: &SlackThreadId) -> Statement {
     sql!(
         "SELECT * FROM slack_threads WHERE workspace = $1 AND channel = $2 AND thread = $3",
         place.workspace.to_string(),

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::conformance::complete_next_job;
 use super::copy::{contents, fill};
-use super::given::{Fixture, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
+use super::fixtures::{Fixture, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
 
 /// Returns a PostgreSQL store with data, and its URL.
 async fn populated() -> (Fixture, String) {

@@ -12,7 +12,7 @@ use journeyman_core::pull::Pull;
 use journeyman_core::run::Usage;
 use journeyman_core::time::Clock as _;
 
-use super::given::{Fixture, all, free, prompt, shop, worker};
+use super::fixtures::{Fixture, all, free, prompt, shop, worker};
 
 fn sha(digit: &str) -> Sha {
     digit.repeat(40).parse().unwrap()

@@ -15,7 +15,7 @@ use journeyman_core::refusal::{Refusal, RefusalKind, ResourceKind};
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
 
-use super::given::{Fixture, all};
+use super::fixtures::{Fixture, all};
 
 const fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)

@@ -15,7 +15,7 @@ use journeyman_core::pull::{NewPull, Pull};
 use journeyman_core::run::Usage;
 use journeyman_core::time::{Clock as _, Timestamp};
 
-use super::given::{Fixture, all, shop, worker};
+use super::fixtures::{Fixture, all, shop, worker};
 
 fn sha(digit: &str) -> Sha {
     digit.repeat(40).parse().unwrap()

@@ -33,7 +33,7 @@ use journeyman_core::worker::{WorkerReport, WorkerState};
 use journeyman_testkit::{Refused as _, Seeds as _, within};
 use uuid::Uuid;
 
-use super::given::{
+use super::fixtures::{
     Fixture, all, all_for_work, all_for_work_in, free, keyed, new_job, project, prompt, shop, sqlite, worker,
 };
 

@@ -8,7 +8,7 @@ use journeyman_store::{CopyError, PostgresStore, Schema, copy_to_postgres};
 use journeyman_testkit::{Postgres, Seeds as _};
 
 use super::conformance::complete_next_job;
-use super::given::{Fixture, free, keyed, master_key, new_job, project, prompt, shop, sqlite};
+use super::fixtures::{Fixture, free, keyed, master_key, new_job, project, prompt, shop, sqlite};
 
 /// Returns a SQLite store with secrets and finished jobs.
 async fn populated() -> Fixture {

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use uuid::Uuid;
 
-use super::given::{Fixture, all_for_work, keyed, new_job, project, prompt, shop, worker};
+use super::fixtures::{Fixture, all_for_work, keyed, new_job, project, prompt, shop, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 

@@ -14,7 +14,7 @@ use journeyman_store::{MasterKey, OpenError, SqliteStore, VaultError};
 use journeyman_testkit::{Seeds as _, World, within};
 use rusqlite::Connection;
 
-use super::given::{Fixture, free, master_key, new_job, project, prompt, shop, sqlite, worker};
+use super::fixtures::{Fixture, free, master_key, new_job, project, prompt, shop, sqlite, worker};
 
 #[tokio::test]
 async fn accepted_jobs_are_visible_to_another_store_on_the_same_file() {

@@ -19,7 +19,7 @@ use journeyman_store::{PostgresStore, Schema, SqliteStore, export_postgres, expo
 use journeyman_testkit::{Postgres, Seeds as _, World, decide_on, until};
 
 use super::conformance::complete_next_job;
-use super::given::{Fixture, free, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
+use super::fixtures::{Fixture, free, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
 
 async fn feed(fixture: &Fixture) -> Vec<FeedEntry> {
     let all = FeedQuery { limit: 999, ..FeedQuery::default() };
@@ -248,7 +248,7 @@ async fn a_database_file_that_was_put_back_by_hand_is_noticed() {
 
 #[tokio::test]
 async fn a_check_of_writes_writes() {
-    for fixture in super::given::all().await {
+    for fixture in super::fixtures::all().await {
         assert_eq!(fixture.store.check_writes().await, Ok(()), "{}", fixture.name);
         assert_eq!(fixture.store.check_writes().await, Ok(()), "{}", fixture.name);
     }

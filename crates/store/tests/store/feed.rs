@@ -8,7 +8,7 @@ use journeyman_core::feed::{FeedEnds, FeedEntry, FeedKind, FeedQuery};
 use journeyman_core::ports::Retention;
 
 use super::conformance::complete_next_job;
-use super::given::{Fixture, all, free, migrated, new_job, postgres_at, project, prompt, shop};
+use super::fixtures::{Fixture, all, free, migrated, new_job, postgres_at, project, prompt, shop};
 use journeyman_testkit::{Seeds as _, within};
 
 fn query(after: u64) -> FeedQuery {
@@ -27,7 +27,7 @@ async fn the_changes_of_jobs_are_in_the_feed_in_their_order() {
         let id = fixture.job().await;
         complete_next_job(&fixture).await;
         fixture.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
-        fixture.engine.claim(super::given::worker(1), Duration::from_secs(60)).await.unwrap();
+        fixture.engine.claim(super::fixtures::worker(1), Duration::from_secs(60)).await.unwrap();
         fixture.engine.cancel(&shop(), id).await.unwrap();
         fixture.engine.archive(&shop(), id).await.unwrap();
         let entries = fixture.store.feed(query(0)).await.unwrap();
@@ -129,7 +129,7 @@ async fn concurrent_writers_and_readers_see_every_event_once_and_in_one_order() 
     const JOBS: usize = 60;
     let url = migrated().await;
     let first = Arc::new(postgres_at(&url).await);
-    let store = super::given::open_again(&url, &first).await;
+    let store = super::fixtures::open_again(&url, &first).await;
     let second = Arc::new(Fixture::over("postgres", first.world.clone(), store));
     let writers = [&first, &second].map(|fixture| {
         let fixture = Arc::clone(fixture);

@@ -14,7 +14,7 @@ use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Clock;
 use journeyman_testkit::Seeds as _;
 
-use super::given::{Fixture, all, all_for_work, free, new_job, project, prompt, shop, worker};
+use super::fixtures::{Fixture, all, all_for_work, free, new_job, project, prompt, shop, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3600);

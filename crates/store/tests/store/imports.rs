@@ -7,7 +7,7 @@ use journeyman_core::import::{IMPORT_LEASE, Import, ImportStage};
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_testkit::Seeds as _;
 
-use super::given::{Fixture, all, shop};
+use super::fixtures::{Fixture, all, shop};
 
 fn begun(before: Option<&Import>, now: Timestamp) -> Import {
     Import::begin(before, shop(), "https://git.example/shop.git".to_owned(), now).unwrap()

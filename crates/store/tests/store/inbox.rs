@@ -14,7 +14,7 @@ use journeyman_core::poll::POLLED;
 use journeyman_core::ports::{Decided, InboxFilter, Retention};
 use journeyman_core::time::{Clock as _, Timestamp};
 
-use super::given::{Fixture, all, free, new_job, project, prompt, shop};
+use super::fixtures::{Fixture, all, free, new_job, project, prompt, shop};
 
 const LEASE: Duration = Duration::from_secs(30);
 

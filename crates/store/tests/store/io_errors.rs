@@ -9,7 +9,7 @@ use journeyman_core::ports::{StoreError, UpdateError};
 use journeyman_store::SqliteStore;
 use journeyman_testkit::{FailingDisk, Seeds as _, World};
 
-use super::given::{Fixture, free, keyed, master_key, new_job, project, prompt, shop};
+use super::fixtures::{Fixture, free, keyed, master_key, new_job, project, prompt, shop};
 
 /// The variable with the database's folder, for the process that uses the failing disk.
 const FOLDER: &str = "JOURNEYMAN_TEST_FOLDER";

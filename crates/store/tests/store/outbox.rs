@@ -10,7 +10,7 @@ use journeyman_core::time::Clock as _;
 use journeyman_testkit::Seeds as _;
 
 use super::conformance::complete_next_job;
-use super::given::{Fixture, all, all_for_work, free, prompt, shop};
+use super::fixtures::{Fixture, all, all_for_work, free, prompt, shop};
 
 const KINDS: &[&str] = &[Effect::REMOVE_BLOBS];
 const LEASE: Duration = Duration::from_secs(60);

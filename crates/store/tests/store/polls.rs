@@ -7,7 +7,7 @@ use journeyman_core::inbox::{Content, Decision, InboxState, NewEvent, Next, Outc
 use journeyman_core::poll::{Cursor, LONGEST_DELAY, POLLED, Poll, PollProblem};
 use journeyman_core::time::{Clock as _, Timestamp};
 
-use super::given::{Fixture, all, shop};
+use super::fixtures::{Fixture, all, shop};
 
 fn host() -> HostName {
     HostName("github.com".to_owned())

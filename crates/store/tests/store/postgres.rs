@@ -12,7 +12,7 @@ use journeyman_testkit::{Postgres, Seeds as _, World, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::given::{
+use super::fixtures::{
     Fixture, RECHECK, free, keyed, listening, master_key, migrated, new_job, postgres_at, project, prompt, shop, worker,
 };
 

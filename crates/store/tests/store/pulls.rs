@@ -12,7 +12,7 @@ use journeyman_core::pull::{IndexedPull, Pull, PullSummary};
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_testkit::Seeds as _;
 
-use super::given::{Fixture, all, free, new_job, project, shop};
+use super::fixtures::{Fixture, all, free, new_job, project, shop};
 
 pub(crate) fn remote() -> PullRepository {
     PullRepository { host: HostName("git.example".to_owned()), id: "7".to_owned() }

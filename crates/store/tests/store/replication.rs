@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::epochs::open_pull;
-use super::given::{Fixture, free, new_job, postgres_at, project, prompt, shop};
+use super::fixtures::{Fixture, free, new_job, postgres_at, project, prompt, shop};
 
 /// Returns a primary, its standby, and a store whose URL names both.
 async fn pair() -> (Postgres, Postgres, Fixture) {

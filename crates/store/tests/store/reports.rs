@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::conformance::{complete_next_job_with, model_call, publish_next_job};
-use super::given::{Fixture, all, free, keyed, new_job, project, prompt, shop, worker};
+use super::fixtures::{Fixture, all, free, keyed, new_job, project, prompt, shop, worker};
 use super::holds::put_on_hold;
 use super::pulls::{pull, remote};
 use super::users::key;

@@ -13,7 +13,7 @@ use journeyman_core::version::Precondition;
 use journeyman_testkit::{Seeds as _, decide_on};
 
 use super::conformance::complete_next_job;
-use super::given::{Fixture, all, project, shop};
+use super::fixtures::{Fixture, all, project, shop};
 use super::reports::delete_job;
 
 const HOUR: Duration = Duration::from_hours(1);

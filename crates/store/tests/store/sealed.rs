@@ -29,7 +29,7 @@ use journeyman_store::{
 use journeyman_testkit::{Seeds as _, World, decide_on};
 use uuid::Uuid;
 
-use super::given::{migrated, project, shop};
+use super::fixtures::{migrated, project, shop};
 
 fn key(byte: u8) -> MasterKey {
     MasterKey::new([byte; 32])

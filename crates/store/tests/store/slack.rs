@@ -14,8 +14,8 @@ use journeyman_core::resource::{Key, Locked, Put};
 use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{
     NewSlackEvent, NewSlackPost, SLACK_LEASE, SlackContent, SlackDecision, SlackEvent, SlackInboxEvent, SlackMode,
-    SlackNext, SlackOutcome, SlackPlace, SlackPost, SlackPostContent, SlackPostState, SlackPosted, SlackSecret,
-    SlackSettings, SlackThread, SlackWorkspace,
+    SlackNext, SlackOutcome, SlackPost, SlackPostContent, SlackPostState, SlackPosted, SlackSecret, SlackSettings,
+    SlackThread, SlackThreadId, SlackWorkspace,
 };
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::user::TokenHash;
@@ -23,15 +23,15 @@ use journeyman_core::version::Precondition;
 use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
 use uuid::Uuid;
 
-use super::given::{Fixture, all, shop};
+use super::fixtures::{Fixture, all, shop};
 use super::reports::delete_job;
 
 fn id(number: u128) -> SlackWorkspaceId {
     SlackWorkspaceId::from_uuid(Uuid::from_u128(number))
 }
 
-fn place(channel: &str, thread: &str) -> SlackPlace {
-    SlackPlace { workspace: id(1), channel: channel.to_owned(), thread: thread.to_owned() }
+fn place(channel: &str, thread: &str) -> SlackThreadId {
+    SlackThreadId { workspace: id(1), channel: channel.to_owned(), thread: thread.to_owned() }
 }
 
 fn post(channel: &str, purpose: &str) -> NewSlackPost {
@@ -251,7 +251,7 @@ async fn posts_are_stored_once_and_sent_to_each_channel_one_after_the_other() {
 }
 
 /// Returns the post of the status of a job's first message, in a thread.
-async fn status(fixture: &Fixture, job: JobId, place: SlackPlace) -> NewSlackPost {
+async fn status(fixture: &Fixture, job: JobId, place: SlackThreadId) -> NewSlackPost {
     let message = fixture.store.messages(job).await.unwrap().remove(0).id;
     let content = SlackPostContent::Status { project: shop(), job, message };
     NewSlackPost { place, purpose: format!("status/{message}"), content }

@@ -16,7 +16,7 @@ use journeyman_store::{PostgresStore, Schema, copy_to_postgres};
 use journeyman_testkit::{Postgres, Refused as _, Seeds as _, decide_on};
 use uuid::Uuid;
 
-use super::given::{Fixture, all, master_key, project, shop, sqlite};
+use super::fixtures::{Fixture, all, master_key, project, shop, sqlite};
 
 fn id(number: u128) -> TemplateId {
     TemplateId::from_uuid(Uuid::from_u128(number))

@@ -22,7 +22,7 @@ use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::given::{Fixture, all, shop};
+use super::fixtures::{Fixture, all, shop};
 
 fn id(number: u128) -> TrustId {
     TrustId::from_uuid(Uuid::from_u128(number))

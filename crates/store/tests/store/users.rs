@@ -22,7 +22,7 @@ use journeyman_core::version::Precondition;
 use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
 use uuid::Uuid;
 
-use super::given::all;
+use super::fixtures::all;
 
 fn at(seconds: u64) -> Timestamp {
     Timestamp::default() + Duration::from_secs(seconds)

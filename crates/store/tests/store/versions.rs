@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::conformance::{complete_next_job, size};
-use super::given::{Fixture, free, master_key, migrated, new_job, postgres_at, project, prompt, shop, sqlite};
+use super::fixtures::{Fixture, free, master_key, migrated, new_job, postgres_at, project, prompt, shop, sqlite};
 
 /// A database that several processes share.
 enum Database {

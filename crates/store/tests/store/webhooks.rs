@@ -22,7 +22,7 @@ use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
 use uuid::Uuid;
 
 use super::conformance::complete_next_job;
-use super::given::{Fixture, all, free, migrated, new_job, open_again, postgres_at, project, shop};
+use super::fixtures::{Fixture, all, free, migrated, new_job, open_again, postgres_at, project, shop};
 
 fn id(number: u128) -> WebhookId {
     WebhookId::from_uuid(Uuid::from_u128(number))

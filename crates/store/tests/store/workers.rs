@@ -6,7 +6,7 @@ use journeyman_core::audit::{AuditEntry, AuditFilter};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::worker::{DiskState, SandboxState, WorkerReport, WorkerState};
 
-use super::given::{Fixture, all, all_for_work, worker};
+use super::fixtures::{Fixture, all, all_for_work, worker};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -7,7 +7,7 @@ use http::Method;
 use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::state::{Place, PullState, Repository, State, User};
+use super::state::{CommentedOn, PullState, Repository, State, User};
 use super::{Call, Product, Reply};
 
 /// The start of the stand-in's clock, 2027-01-15T08:00:00Z, in seconds since 1970.
@@ -53,7 +53,7 @@ impl Times {
             for pull in &repository.pulls {
                 let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
                 let reviews: Vec<String> = reviews.map(|review| format!("{}{}", review.id, review.body)).collect();
-                let talk = talk(repository, Place::Pull(pull.number));
+                let talk = talk(repository, CommentedOn::Pull(pull.number));
                 let lines = repository.reviews.iter().filter(|review| review.pull == pull.number);
                 let lines = lines.flat_map(|review| &review.comments);
                 let replies: Vec<_> = lines.flat_map(|line| repository.thread(line.id)).collect();
@@ -61,7 +61,7 @@ impl Times {
                 contents.push((format!("{}/{}", repository.id, pull.number), content));
             }
             for issue in &repository.issues {
-                let talk = talk(repository, Place::Issue(issue.number));
+                let talk = talk(repository, CommentedOn::Issue(issue.number));
                 contents.push((issue_key(repository, issue.number), format!("{issue:?}{talk:?}")));
             }
         }
@@ -98,7 +98,7 @@ impl Times {
 }
 
 /// Returns the comments of a conversation as text.
-fn talk(repository: &Repository, place: Place) -> Vec<String> {
+fn talk(repository: &Repository, place: CommentedOn) -> Vec<String> {
     let of_place = repository.comments.iter().filter(|comment| comment.place == place);
     of_place.map(|one| format!("{}{}{:?}", one.id, one.body, repository.thread(one.id))).collect()
 }
@@ -234,8 +234,8 @@ impl Poll<'_> {
         for comment in &self.found.comments {
             let (created, updated) = self.comment(&comment.id.into());
             let (kind, number) = match comment.place {
-                Place::Pull(number) => ("pulls", number),
-                Place::Issue(number) => ("issues", number),
+                CommentedOn::Pull(number) => ("pulls", number),
+                CommentedOn::Issue(number) => ("issues", number),
             };
             let page = format!("{}/{}/{kind}/{number}", self.state.url, self.found.path);
             let is_pull = kind != "issues";

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use super::changes::{Times, issue_key, stamp};
-use super::state::{Place, Repository, State, User};
+use super::state::{CommentedOn, Repository, State, User};
 use super::{Call, Reply};
 pub use records::Records;
 
@@ -337,7 +337,7 @@ impl Request<'_> {
     }
 
     /// Answers a request about the notes and reactions of a merge request or an issue.
-    fn conversation(&self, state: &mut State, place: Place, rest: &[&str]) -> Reply {
+    fn conversation(&self, state: &mut State, place: CommentedOn, rest: &[&str]) -> Reply {
         match rest {
             ["notes"] | ["notes", _] => self.notes(state, place, rest),
             ["discussions", ..] => self.discussions(state, place, rest),
@@ -363,10 +363,10 @@ impl Request<'_> {
     }
 
     /// Returns the times at which a merge request or an issue was created and changed.
-    fn times_of(&self, place: Place) -> (String, String) {
+    fn times_of(&self, place: CommentedOn) -> (String, String) {
         self.times.exact(&match place {
-            Place::Pull(number) => format!("{}/{number}", self.found.id),
-            Place::Issue(number) => issue_key(&self.found, number),
+            CommentedOn::Pull(number) => format!("{}/{number}", self.found.id),
+            CommentedOn::Issue(number) => issue_key(&self.found, number),
         })
     }
 

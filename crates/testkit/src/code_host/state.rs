@@ -250,7 +250,7 @@ pub struct Issue {
 
 /// The place of a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CommentedOn {
     /// The conversation of a pull request.
     Pull(u64),
     /// The conversation of an issue.
@@ -263,7 +263,7 @@ pub struct Comment {
     /// The ID.
     pub id: u64,
     /// The place.
-    pub place: Place,
+    pub place: CommentedOn,
     /// The author.
     pub author: u64,
     /// The text.
@@ -529,7 +529,7 @@ impl State {
     }
 
     /// Adds a comment, and returns its ID.
-    pub fn add_comment(&mut self, path: &str, place: Place, author: u64, body: &str) -> u64 {
+    pub fn add_comment(&mut self, path: &str, place: CommentedOn, author: u64, body: &str) -> u64 {
         let id = self.id();
         let comment = Comment { id, place, author, body: body.to_owned(), reactions: Vec::new() };
         self.by_path(path).unwrap().comments.push(comment);

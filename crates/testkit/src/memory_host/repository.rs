@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use journeyman_core::checks::{Check, CommitStatus};
 use journeyman_core::code_host::{HostName, HostRepository, PullState};
 use journeyman_core::conversation::{
-    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, NewReply, NewReview, Permission,
+    CommentRef, CommentTarget, Conversation, HostThread, InThread, LineComment, NewReply, NewReview, Permission,
     Reaction, Replied, ThreadComment,
 };
 use journeyman_core::hook::{CommentKind, HostComment, HostIssue, HostReview, HostUser};
@@ -118,7 +118,7 @@ impl Discussion for MemoryHost {
         self.call(HostCall::Me, |_| Ok(Self::me())).await
     }
 
-    async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError> {
+    async fn comment(&self, place: CommentTarget, marker: &str, text: &str) -> Result<String, ForgeError> {
         let comment = Written { place, marker: marker.to_owned(), text: text.to_owned() };
         let write = move |state: &mut super::State| {
             let is_it = |known: &Written| (known.place, &known.marker) == (comment.place, &comment.marker);
@@ -137,7 +137,7 @@ impl Discussion for MemoryHost {
 
     async fn show(
         &self,
-        place: CommentPlace,
+        place: CommentTarget,
         marker: &str,
         text: &str,
         creates: bool,
@@ -165,7 +165,7 @@ impl Discussion for MemoryHost {
         self.call(HostCall::Comment, write).await
     }
 
-    async fn reply(&self, _: CommentPlace, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
+    async fn reply(&self, _: CommentTarget, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
         let mut results = Vec::new();
         for reply in replies {
             let NewReply { to, marker, text } = reply.clone();
@@ -190,7 +190,7 @@ impl Discussion for MemoryHost {
         Ok(results)
     }
 
-    async fn resolve(&self, _: CommentPlace, of: &[InThread]) -> Result<(), ForgeError> {
+    async fn resolve(&self, _: CommentTarget, of: &[InThread]) -> Result<(), ForgeError> {
         let ids: Vec<String> = of.iter().filter_map(|one| one.thread.id.clone()).collect();
         let resolve = move |state: &mut super::State| {
             let new: Vec<String> = ids.into_iter().filter(|id| !state.resolved.contains(id)).collect();
@@ -264,7 +264,7 @@ impl Discussion for MemoryHost {
         self.call(HostCall::Comment, write).await
     }
 
-    async fn threads(&self, place: CommentPlace, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
+    async fn threads(&self, place: CommentTarget, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
         let of: Vec<String> = of.iter().map(|one| one.id.clone()).collect();
         let is_asked = |comment: &ThreadComment| of.contains(&comment.id);
         let find = |state: &mut super::State| {
@@ -296,7 +296,7 @@ impl Discussion for MemoryHost {
         self.call(HostCall::Permission, find).await
     }
 
-    async fn conversation(&self, place: CommentPlace, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
+    async fn conversation(&self, place: CommentTarget, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
         let find = |state: &mut super::State| {
             let known = state.conversations.iter().find(|(known, _)| *known == place);
             known.map(|(_, conversation)| conversation.clone()).unwrap_or_default()

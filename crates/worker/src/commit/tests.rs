@@ -12,7 +12,7 @@ use journeyman_core::left_out::{LeftOut, LeftOutReason};
 use journeyman_core::run::ReasonCode;
 
 use crate::error::RunError;
-use crate::given::{Built, Fixture, fixture};
+use crate::fixtures::{Built, Fixture, fixture};
 use crate::workspace::left_out::Extent;
 use crate::workspace::session::Session;
 use crate::workspace::state::TreeState;

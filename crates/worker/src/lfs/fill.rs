@@ -19,7 +19,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, f
 
 use super::{filter, index};
 use crate::error::RunError;
-use crate::submodules::find::Found;
+use crate::submodules::find::FoundSubmodule;
 use crate::workspace::Workspace;
 use crate::workspace::beneath::open_folder;
 use crate::workspace::owner::as_owner;
@@ -179,7 +179,11 @@ impl Filling<'_> {
     ///
     /// # Errors
     /// As [`Filling::fill`].
-    pub(crate) async fn fill_submodule(&self, tree: &Path, found: &Found) -> Result<Vec<NotFetched>, RunError> {
+    pub(crate) async fn fill_submodule(
+        &self,
+        tree: &Path,
+        found: &FoundSubmodule,
+    ) -> Result<Vec<NotFetched>, RunError> {
         let below = Path::new(&found.path);
         let in_tree = |one: NotFetched| NotFetched { path: below.join(one.path), ..one };
         if !found.is_trusted {

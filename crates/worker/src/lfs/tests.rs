@@ -7,7 +7,7 @@ use journeyman_core::worker::FreeSpace;
 
 use super::fill::NotFetched;
 use crate::error::RunError;
-use crate::given::{Fixture, fixture};
+use crate::fixtures::{Fixture, fixture};
 
 const ATTRIBUTES: (&str, &str) = (".gitattributes", "*.bin filter=lfs -text\n");
 

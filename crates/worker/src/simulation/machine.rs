@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::ports::StoreError;
 use journeyman_core::time::{Clock, Timestamp};
-use journeyman_testkit::{Call, Tap};
+use journeyman_testkit::{StoreCall, Tap};
 use tokio::time::Instant;
 
 use super::world::{Line, World};
@@ -155,21 +155,21 @@ impl Clock for MachineProcess {
 
 #[async_trait]
 impl Tap for MachineProcess {
-    async fn before(&self, call: Call<'_>) -> Result<(), StoreError> {
+    async fn before(&self, call: StoreCall<'_>) -> Result<(), StoreError> {
         self.crash_point(match call {
-            Call::Read => "before a read",
-            Call::Claim { .. } => "before a claim",
-            Call::Update { .. } => "before a report",
-            Call::Write => "before a write",
+            StoreCall::Read => "before a read",
+            StoreCall::Claim { .. } => "before a claim",
+            StoreCall::Update { .. } => "before a report",
+            StoreCall::Write => "before a write",
         })
         .await;
         self.reaches_store()?;
         if self.world.fails(100) { Err(StoreError::Unavailable("the request was lost".to_owned())) } else { Ok(()) }
     }
 
-    async fn after(&self, call: Call<'_>) -> Result<(), StoreError> {
+    async fn after(&self, call: StoreCall<'_>) -> Result<(), StoreError> {
         self.crash_point(match call {
-            Call::Claim { .. } => "after a claim",
+            StoreCall::Claim { .. } => "after a claim",
             _ => "after a report",
         })
         .await;

@@ -10,7 +10,7 @@ use journeyman_core::project::{self, LimitSettings};
 use journeyman_core::submodule::{SkipReason, Skipped};
 use journeyman_repository::{Mirror, tree_size};
 
-use super::find::{Finding, Found, unnamed};
+use super::find::{Finding, FoundSubmodule, unnamed};
 use super::sources::Sources;
 use super::{Filled, SubmoduleState};
 use crate::claim::lease::Signals;
@@ -95,9 +95,10 @@ impl Filler<'_> {
         let is_wanted = |path: &str| found.iter().any(|one| one.path == path);
         state.filled.retain(|path, _| is_wanted(path));
         // A submodule that has its commit already is not touched.
-        let is_there = |one: &Found| before.filled.get(&one.path).is_some_and(|filled| filled.head == one.commit);
+        let is_there =
+            |one: &FoundSubmodule| before.filled.get(&one.path).is_some_and(|filled| filled.head == one.commit);
         let mut left = self.left_for_objects(mirror, commit, &found).await?;
-        let to_do: Vec<Found> = found.into_iter().filter(|one| !is_there(one)).collect();
+        let to_do: Vec<FoundSubmodule> = found.into_iter().filter(|one| !is_there(one)).collect();
         let (mut written, mut not_fetched) = (Vec::new(), Vec::new());
         if !to_do.is_empty() {
             let answers = self.run(&to_do, before).await?;
@@ -123,7 +124,7 @@ impl Filler<'_> {
 
     /// Returns the bytes that files of submodules in Git LFS may use, after the files of the project's repository and of
     /// the submodules.
-    async fn left_for_objects(&self, mirror: &Mirror, commit: &Sha, found: &[Found]) -> Result<u64, RunError> {
+    async fn left_for_objects(&self, mirror: &Mirror, commit: &Sha, found: &[FoundSubmodule]) -> Result<u64, RunError> {
         let Some(lfs) = self.lfs else { return Ok(0) };
         let objects = mirror.lfs_tree(commit, lfs.scratch, lfs.job).await?;
         let mut used = objects.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.pointer.bytes));
@@ -134,7 +135,7 @@ impl Filler<'_> {
     }
 
     /// Fills the files of a submodule in Git LFS. Returns those that were not fetched.
-    async fn fill_objects(&self, one: &Found, left: &mut u64) -> Result<Vec<NotFetched>, RunError> {
+    async fn fill_objects(&self, one: &FoundSubmodule, left: &mut u64) -> Result<Vec<NotFetched>, RunError> {
         let Some(lfs) = self.lfs else { return Ok(Vec::new()) };
         let own = tree_size::size(&one.mirror, &one.commit, u64::MAX).await?;
         let filling = LfsFilling {
@@ -162,7 +163,7 @@ impl Filler<'_> {
     }
 
     /// Runs the script for these submodules, and returns its answers.
-    async fn run(&self, found: &[Found], before: &SubmoduleState) -> Result<Vec<String>, RunError> {
+    async fn run(&self, found: &[FoundSubmodule], before: &SubmoduleState) -> Result<Vec<String>, RunError> {
         let Self { sandbox, signals, limits, .. } = self;
         let workspace = &sandbox.workspace;
         let lists = workspace.submodule_lists();
@@ -202,7 +203,7 @@ impl Filler<'_> {
     }
 }
 
-impl Found {
+impl FoundSubmodule {
     /// Writes the files of a new git directory to a folder for the script. With `has_lfs`, it has the filters of Git LFS.
     async fn write(&self, folder: &Path, has_lfs: bool) -> Result<(), RunError> {
         tokio::fs::create_dir_all(folder).await?;

@@ -6,7 +6,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use journeyman_core::ids::Sha;
 use journeyman_core::left_out::path_text;
 use journeyman_core::submodule::{
-    Entry, Located, MAX_DEPTH, MAX_SUBMODULES, Main, Place, SkipReason, Skipped, overlap,
+    Entry, Located, MAX_DEPTH, MAX_SUBMODULES, Main, SkipReason, Skipped, SubmoduleLocation, overlap,
 };
 use journeyman_repository::submodules::Submodules;
 use journeyman_repository::{Mirror, tree_size};
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 4;
 const TIME: Duration = Duration::from_secs(1800);
 
 /// A submodule whose commit is in a mirror.
-pub(crate) struct Found {
+pub(crate) struct FoundSubmodule {
     /// The path in the tree.
     pub(crate) path: String,
     /// The name in the `.gitmodules` of its repository.
@@ -44,7 +44,7 @@ pub(crate) struct Found {
 #[derive(Default)]
 pub(crate) struct Finding {
     /// Those that can be filled; each comes after the one that it is in.
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<FoundSubmodule>,
     pub(crate) skipped: Vec<Skipped>,
 }
 
@@ -208,7 +208,7 @@ impl Wanted<'_> {
 
     /// Returns the submodule as a repository that may have submodules itself.
     fn inside(&self, mirror: Mirror) -> Parent {
-        let is_elsewhere = matches!(self.located.place, Place::Url { is_same_server: false, .. });
+        let is_elsewhere = matches!(self.located.place, SubmoduleLocation::Url { is_same_server: false, .. });
         Parent {
             path: self.parent.path_of(&self.entry.path),
             git_dir: self.git_dir(),
@@ -219,9 +219,9 @@ impl Wanted<'_> {
         }
     }
 
-    fn found(self, mirror: Mirror) -> Found {
-        Found {
-            is_trusted: !matches!(self.located.place, Place::Url { is_same_server: false, .. }),
+    fn found(self, mirror: Mirror) -> FoundSubmodule {
+        FoundSubmodule {
+            is_trusted: !matches!(self.located.place, SubmoduleLocation::Url { is_same_server: false, .. }),
             path: self.parent.path_of(&self.entry.path),
             git_dir: self.git_dir(),
             parent_git_dir: self.parent.git_dir.clone(),

@@ -16,7 +16,7 @@ use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::ports::{Credential, Forges, Reach, Remote, Store};
 use journeyman_core::project::{Address, Host, Project, parse_address, repository_host};
 use journeyman_core::run::ReasonCode;
-use journeyman_core::submodule::{Located, Main, Place, SkipReason};
+use journeyman_core::submodule::{Located, Main, SkipReason, SubmoduleLocation};
 use journeyman_core::time::Timestamp;
 use journeyman_repository::{Mirror, ProjectMirrors, RepositoryError};
 
@@ -93,8 +93,8 @@ impl Sources<'_> {
     /// Returns the remote of a submodule, if the project may read it.
     async fn remote(&self, located: &Located, named_by: NamedBy) -> Result<Result<Remote, SkipReason>, RunError> {
         match &located.place {
-            Place::Project(other) => self.built_in(other).await,
-            Place::Path(path) => {
+            SubmoduleLocation::Project(other) => self.built_in(other).await,
+            SubmoduleLocation::Path(path) => {
                 let (path, main) = (PathBuf::from(path), PathBuf::from(&self.project.repository));
                 let main = main.strip_prefix("file://").map_or(main.clone(), |path| Path::new("/").join(path));
                 let open =
@@ -106,7 +106,7 @@ impl Sources<'_> {
                     None => Err(SkipReason::NotReadable),
                 })
             }
-            Place::Url { url, is_same_server } => {
+            SubmoduleLocation::Url { url, is_same_server } => {
                 let may_ask = match named_by {
                     NamedBy::People | NamedBy::Others => true,
                     NamedBy::Agent => *is_same_server || self.agent_reaches(url).await,
@@ -231,7 +231,7 @@ mod tests {
     use journeyman_core::run::Reason;
 
     use super::*;
-    use crate::given::fixture;
+    use crate::fixtures::fixture;
 
     /// Code hosts of which only the addresses are known.
     struct Named;

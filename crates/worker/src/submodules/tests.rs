@@ -9,7 +9,7 @@ use journeyman_core::project::Submodules;
 use journeyman_core::submodule::{MAX_SUBMODULES, SkipReason};
 
 use super::SubmoduleState;
-use crate::given::{BRANCH, Fixture, fixture, text_of};
+use crate::fixtures::{BRANCH, Fixture, fixture, text_of};
 use crate::lfs::fill::Filling as LfsFilling;
 
 /// Functions for scripts: `commit REPOSITORY` commits everything, and `sub PATH REPOSITORY [URL]` adds a submodule at its

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use journeyman_core::agent::{AgentSpec, Install, Places};
+use journeyman_core::agent::{AgentSpec, Install, PlaceholderValues};
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ports::{ModelRoute, Spawn};
 use journeyman_core::project::{PermissionPolicy, SandboxSettings};
@@ -93,7 +93,7 @@ pub(super) fn with_files(
     argv: Vec<String>,
     environment: &mut BTreeMap<String, String>,
     spec: &AgentSpec,
-    places: &Places,
+    places: &PlaceholderValues,
     has_endpoint: bool,
 ) -> Vec<String> {
     let written = spec.files.iter().filter(|(_, text)| has_endpoint || !models::needs_endpoint(text));

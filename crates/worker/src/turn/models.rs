@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use journeyman_core::agent::{AgentSpec, MODEL_TOKEN, MODEL_URL, Places};
+use journeyman_core::agent::{AgentSpec, MODEL_TOKEN, MODEL_URL, PlaceholderValues};
 use journeyman_core::job::Job;
 use journeyman_core::model::{Effort, TEST};
 use journeyman_core::ports::{Gateway, ModelAccount, ModelFailure, ModelRoute};
@@ -55,7 +55,7 @@ pub(crate) fn places(
     route: Option<&ModelRoute>,
     (home, workspace): (String, String),
     (refuses, model_calls): (bool, u32),
-) -> Places {
+) -> PlaceholderValues {
     let model = job.model.clone();
     let dialect = route.map(|route| route.dialect.name()).or_else(|| model.split_once('/').map(|(prefix, _)| prefix));
     let (dialect, model_name) = (dialect.unwrap_or_default().to_owned(), name(job, route));
@@ -63,7 +63,7 @@ pub(crate) fn places(
     let context_tokens = route.and_then(|route| route.context_tokens).unwrap_or(0).to_string();
     let model_calls = model_calls.to_string();
     let effort = effort(job, spec);
-    Places { model, dialect, model_name, home, workspace, permission, model_calls, context_tokens, effort }
+    PlaceholderValues { model, dialect, model_name, home, workspace, permission, model_calls, context_tokens, effort }
 }
 
 /// Returns the agent's name for the job's model: the provider's name, or, if the agent does not use the proxy (the test

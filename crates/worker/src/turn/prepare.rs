@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use journeyman_core::agent::{AgentSpec, Places};
+use journeyman_core::agent::{AgentSpec, PlaceholderValues};
 use journeyman_core::ports::{Sandbox, SandboxError, Spawn, Spawned};
 use journeyman_core::project::{DEFAULT_AGENT, LimitSettings};
 use journeyman_core::run::ReasonCode;
@@ -161,7 +161,7 @@ impl AgentPreparation<'_> {
 
     fn spawn(&self, tree: &Path, home: &Path) -> Spawn {
         let layout = self.sandbox.layout(tree, home);
-        let places = Places {
+        let places = PlaceholderValues {
             model: "test/scripted".to_owned(),
             dialect: "test".to_owned(),
             model_name: "scripted".to_owned(),
@@ -273,7 +273,7 @@ mod tests {
     use journeyman_testkit::FakeSandbox;
 
     use super::*;
-    use crate::given::start_plainly;
+    use crate::fixtures::start_plainly;
 
     /// Prepares an agent that runs `script` before it answers; returns the result and the data directory.
     async fn prepared(script: &str, limit: u64) -> (Result<HomeSize, PreparationError>, tempfile::TempDir) {

@@ -151,21 +151,21 @@ pub(super) fn add(
     depth: usize,
 ) -> io::Result<bool> {
     builder.get_mut().entries.count()?;
-    match Found::at(folder, entry) {
-        Ok(Found::Folder(inner)) => return add_folder(builder, inner, name, depth + 1),
-        Ok(Found::File(file)) => {
+    match FolderEntry::at(folder, entry) {
+        Ok(FolderEntry::Folder(inner)) => return add_folder(builder, inner, name, depth + 1),
+        Ok(FolderEntry::File(file)) => {
             let mut header = header(&file)?;
             let exactly = (&file).chain(io::repeat(0)).take(header.size()?);
             builder.append_data(&mut header, name, exactly)?;
         }
-        Ok(Found::Link(target)) => {
+        Ok(FolderEntry::Link(target)) => {
             let mut header = tar::Header::new_gnu();
             header.set_entry_type(tar::EntryType::Symlink);
             header.set_size(0);
             header.set_mode(0o777);
             builder.append_link(&mut header, name, target)?;
         }
-        Ok(Found::Nothing) | Err(Errno::NOENT) => {}
+        Ok(FolderEntry::Nothing) | Err(Errno::NOENT) => {}
         Err(Errno::ACCESS | Errno::LOOP | Errno::NOTDIR | Errno::INVAL | Errno::NXIO) => return Ok(false),
         Err(error) => return Err(error.into()),
     }
@@ -179,7 +179,7 @@ fn header(file: &File) -> io::Result<tar::Header> {
 }
 
 /// An entry of a folder.
-enum Found {
+enum FolderEntry {
     Folder(OwnedFd),
     File(File),
     Link(PathBuf),
@@ -187,7 +187,7 @@ enum Found {
     Nothing,
 }
 
-impl Found {
+impl FolderEntry {
     fn at(folder: BorrowedFd<'_>, name: &CStr) -> Result<Self, Errno> {
         // The type is checked first, to avoid opening devices: opening one may have side effects.
         match FileType::from_raw_mode(statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {

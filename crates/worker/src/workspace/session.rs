@@ -182,7 +182,7 @@ async fn blocking(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::given::fixture;
+    use crate::fixtures::fixture;
 
     #[tokio::test]
     async fn a_home_that_is_not_stored_is_returned_with_its_reason() {

@@ -4,11 +4,11 @@ use journeyman_core::conversation::Permission;
 use journeyman_core::hook::{CommentKind, HostComment};
 use journeyman_core::message::MessageStatus;
 
-use super::given::{Desk, PULL, comment, created, deleted, edited, review, submitted};
+use super::fixtures::{InboxFixture, PULL, comment, created, deleted, edited, review, submitted};
 
 #[tokio::test]
 async fn an_edit_while_the_comment_waits_changes_the_message() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
         desk.deliver(created(&first)).await;
         desk.carry_out().await;
@@ -21,7 +21,7 @@ async fn an_edit_while_the_comment_waits_changes_the_message() {
 
 #[tokio::test]
 async fn an_edit_of_a_queued_message_changes_it() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
         desk.deliver(created(&first)).await;
         desk.settle().await;
@@ -41,7 +41,7 @@ async fn an_edit_of_a_queued_message_changes_it() {
 #[tokio::test]
 async fn the_last_of_two_edits_within_a_second_counts() {
     for is_sent_between in [false, true] {
-        for desk in Desk::all().await {
+        for desk in InboxFixture::all().await {
             let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
             desk.deliver(created(&first)).await;
             desk.carry_out().await;
@@ -61,7 +61,7 @@ async fn the_last_of_two_edits_within_a_second_counts() {
 
 #[tokio::test]
 async fn edits_of_several_comments_of_a_queued_message_are_all_kept() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let [one, two, three] = ["1", "2", "3"].map(|id| comment(id, &maria, &format!("@journeyman do {id}.")));
         for comment in [&one, &two, &three] {
@@ -80,7 +80,7 @@ async fn edits_of_several_comments_of_a_queued_message_are_all_kept() {
 
 #[tokio::test]
 async fn an_answer_names_the_comments_of_a_changed_message_as_they_were_when_it_was_delivered() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let paul = desk.host.user("paul", Permission::Write);
         let one = comment("1", &paul, "@journeyman do 1.");
@@ -108,7 +108,7 @@ async fn an_answer_names_the_comments_of_a_changed_message_as_they_were_when_it_
 
 #[tokio::test]
 async fn a_deletion_drops_a_comment_that_waits_and_withdraws_a_queued_message() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let [one, two] = ["1", "2"].map(|id| comment(id, &maria, &format!("@journeyman do {id}.")));
         desk.deliver(created(&one)).await;
@@ -128,7 +128,7 @@ async fn a_deletion_drops_a_comment_that_waits_and_withdraws_a_queued_message() 
 
 #[tokio::test]
 async fn a_deleted_comment_is_not_said_to_be_in_the_message_of_the_others() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let [one, two] = ["1", "2"].map(|id| comment(id, &maria, &format!("@journeyman do {id}.")));
         for content in [created(&one), created(&two), deleted(&one)] {
@@ -143,7 +143,7 @@ async fn a_deleted_comment_is_not_said_to_be_in_the_message_of_the_others() {
 
 #[tokio::test]
 async fn after_delivery_edits_and_deletions_do_nothing() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
         desk.deliver(created(&first)).await;
         desk.settle().await;
@@ -163,7 +163,7 @@ async fn after_delivery_edits_and_deletions_do_nothing() {
 #[tokio::test]
 async fn an_edit_that_overtakes_the_comment_yields_the_newest_text_once() {
     for is_sent_between in [false, true] {
-        for desk in Desk::all().await {
+        for desk in InboxFixture::all().await {
             let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
             desk.deliver(edited(&first, 5, "@journeyman remove it")).await;
             desk.carry_out().await;
@@ -179,7 +179,7 @@ async fn an_edit_that_overtakes_the_comment_yields_the_newest_text_once() {
 
 #[tokio::test]
 async fn an_edit_that_overtakes_the_comment_and_mentions_nobody_leaves_nothing() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
         desk.deliver(edited(&first, 5, "remove it")).await;
         desk.settle().await;
@@ -192,7 +192,7 @@ async fn an_edit_that_overtakes_the_comment_and_mentions_nobody_leaves_nothing()
 
 #[tokio::test]
 async fn a_deletion_that_overtakes_the_comment_leaves_nothing() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
         desk.deliver(deleted(&first)).await;
         desk.settle().await;
@@ -206,7 +206,7 @@ async fn a_deletion_that_overtakes_the_comment_leaves_nothing() {
 
 #[tokio::test]
 async fn an_edit_by_an_author_who_lost_the_permission_changes_nothing() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let first = comment("1", &maria, "@journeyman rename it");
         desk.deliver(created(&first)).await;
@@ -226,7 +226,7 @@ async fn an_edit_by_an_author_who_lost_the_permission_changes_nothing() {
 #[tokio::test]
 async fn an_edit_that_only_a_poll_reports_does_not_count_where_people_who_may_not_push_edit_comments() {
     for lets_others_edit in [false, true] {
-        for desk in Desk::all().await {
+        for desk in InboxFixture::all().await {
             let (name, maria) = (desk.name(), desk.maria());
             if lets_others_edit {
                 desk.host.let_others_edit();
@@ -259,7 +259,7 @@ async fn an_edit_that_only_a_poll_reports_does_not_count_where_people_who_may_no
 #[tokio::test]
 async fn an_edited_line_of_a_review_is_left_out_where_people_who_may_not_push_edit_comments() {
     for lets_others_edit in [false, true] {
-        for desk in Desk::all().await {
+        for desk in InboxFixture::all().await {
             let (name, maria) = (desk.name(), desk.maria());
             if lets_others_edit {
                 desk.host.let_others_edit();
@@ -298,7 +298,7 @@ async fn an_edited_line_of_a_review_is_left_out_where_people_who_may_not_push_ed
 
 #[tokio::test]
 async fn an_edited_comment_of_a_review_is_recognized_although_the_webhook_does_not_say_so() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let (text, mut lines) = review("90", &maria, "Please.", &["rename it"]);
         desk.host.put_review(1, text.clone(), lines.clone());
@@ -321,7 +321,7 @@ async fn an_edited_comment_of_a_review_is_recognized_although_the_webhook_does_n
 
 #[tokio::test]
 async fn an_edited_reply_in_a_review_changes_its_own_message() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let (text, lines) = review("90", &maria, "Please.", &["rename it", "@journeyman keep it"]);
         desk.host.put_review(1, text.clone(), lines[..1].to_vec());
@@ -343,7 +343,7 @@ async fn an_edited_reply_in_a_review_changes_its_own_message() {
 
 #[tokio::test]
 async fn an_edited_comment_of_a_review_replaces_its_text_once() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let (text, mut lines) = review("90", &maria, "Please.", &["rename", "remove"]);
         desk.host.put_review(1, text.clone(), lines.clone());
@@ -374,7 +374,7 @@ async fn an_edited_comment_of_a_review_replaces_its_text_once() {
 
 #[tokio::test]
 async fn an_edit_that_removes_the_mention_withdraws_the_comment() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let [one, two] = ["1", "2"].map(|id| comment(id, &maria, &format!("@journeyman do {id}.")));
         desk.deliver(created(&one)).await;
@@ -398,7 +398,7 @@ async fn an_edit_that_removes_the_mention_withdraws_the_comment() {
 
 #[tokio::test]
 async fn an_edit_to_stop_stops_the_job() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
         desk.deliver(created(&first)).await;
         desk.carry_out().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use journeyman_app::Received;
 use journeyman_core::checks::StatusState;
 use journeyman_core::code_host::PullState;
-use journeyman_core::conversation::{CommentPlace, Permission, Reaction};
+use journeyman_core::conversation::{CommentTarget, Permission, Reaction};
 use journeyman_core::hook::{CommentAction, CommentKind, HookContent};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::{JobState, JobStatus};
@@ -14,12 +14,12 @@ use journeyman_core::project::RepositoryIdentity;
 use journeyman_core::version::Precondition;
 use journeyman_testkit::{HostCall, MemoryHost};
 
-use super::given::{Desk, PULL, SETTLE, comment, created, edited, pull_event};
-use crate::app::given::{operator, shop};
+use super::fixtures::{InboxFixture, PULL, SETTLE, comment, created, edited, pull_event};
+use crate::app::fixtures::{operator, shop};
 
 #[tokio::test]
 async fn a_comment_becomes_a_message_with_its_source_after_the_settle_time() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
         desk.carry_out().await;
@@ -48,7 +48,7 @@ async fn a_comment_becomes_a_message_with_its_source_after_the_settle_time() {
 
 #[tokio::test]
 async fn comments_that_arrive_together_become_one_message() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         let (maria, ben) = (desk.maria(), desk.host.user("ben", Permission::Admin));
         for (id, author) in [("1", &maria), ("2", &ben), ("3", &maria)] {
@@ -69,7 +69,7 @@ async fn comments_that_arrive_together_become_one_message() {
 
 #[tokio::test]
 async fn comments_do_not_wait_longer_than_two_minutes() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     for id in 0..8 {
         desk.deliver(created(&comment(&id.to_string(), &desk.maria(), "@journeyman and this"))).await;
         desk.carry_out().await;
@@ -80,7 +80,7 @@ async fn comments_do_not_wait_longer_than_two_minutes() {
 
 #[tokio::test]
 async fn a_redelivery_and_a_second_subscription_change_nothing() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         let content = created(&comment("1", &desk.maria(), "@journeyman rename it"));
         assert_eq!(desk.deliver_as("a", content.clone()).await, Received::Stored, "{name}");
@@ -96,7 +96,7 @@ async fn a_redelivery_and_a_second_subscription_change_nothing() {
 
 #[tokio::test]
 async fn a_message_is_acknowledged_at_once_and_answered_once_at_its_end() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         for id in ["1", "2"] {
             desk.deliver(created(&comment(id, &desk.maria(), &format!("@journeyman do {id}.")))).await;
@@ -109,7 +109,7 @@ async fn a_message_is_acknowledged_at_once_and_answered_once_at_its_end() {
         desk.carry_out().await;
         let written = desk.host.written();
         assert_eq!(written.len(), 1, "{name}: {written:#?}");
-        assert_eq!(written[0].place, CommentPlace::Pull(PULL), "{name}");
+        assert_eq!(written[0].place, CommentTarget::Pull(PULL), "{name}");
         let done = format!("✅ Done in {}.\n\nI did it.", &sha.as_str()[..12]);
         assert!(written[0].text.starts_with(&done), "{name}: {}", written[0].text);
         for id in ["1", "2"] {
@@ -123,7 +123,7 @@ async fn a_message_is_acknowledged_at_once_and_answered_once_at_its_end() {
 
 #[tokio::test]
 async fn no_commit_keeps_the_status_of_work_in_progress() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let older = desk.job().await.branch.unwrap().pushed.unwrap();
         desk.deliver(created(&comment("1", &maria, "@journeyman rename it"))).await;
@@ -149,7 +149,7 @@ async fn no_commit_keeps_the_status_of_work_in_progress() {
 
 #[tokio::test]
 async fn a_comment_without_a_mention_is_not_for_the_job() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     desk.deliver(created(&comment("1", &desk.maria(), "Looks good to me."))).await;
     desk.settle().await;
     assert_eq!((desk.outcomes().await, desk.prompts().await.len()), (vec!["not_addressed".to_owned()], 0));
@@ -158,7 +158,7 @@ async fn a_comment_without_a_mention_is_not_for_the_job() {
 
 #[tokio::test]
 async fn stop_cancels_the_job_and_drops_the_comments_that_wait() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         let maria = desk.maria();
         desk.deliver(created(&comment("1", &maria, "@journeyman rename it"))).await;
@@ -194,7 +194,7 @@ async fn stop_cancels_the_job_and_drops_the_comments_that_wait() {
 
 #[tokio::test]
 async fn help_is_written_once() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, help) = (desk.name(), comment("1", &desk.maria(), "@journeyman help"));
         desk.deliver(created(&help)).await;
         desk.deliver(created(&help)).await;
@@ -204,7 +204,7 @@ async fn help_is_written_once() {
         let written = desk.host.written();
         assert_eq!(written.len(), 1, "{name}: {written:#?}");
         assert!(
-            written[0].text.contains("`@journeyman stop`") && written[0].place == CommentPlace::Pull(PULL),
+            written[0].text.contains("`@journeyman stop`") && written[0].place == CommentTarget::Pull(PULL),
             "{name}"
         );
         let mut outcomes = desk.outcomes().await;
@@ -216,7 +216,7 @@ async fn help_is_written_once() {
 
 #[tokio::test]
 async fn a_comment_for_an_archived_job_says_that_it_is_archived() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.fixture.engine.archive(&shop().id, desk.job).await.unwrap();
         desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
@@ -230,7 +230,7 @@ async fn a_comment_for_an_archived_job_says_that_it_is_archived() {
 
 #[tokio::test]
 async fn a_comment_on_an_unknown_pull_request_or_of_a_deleted_project_leads_to_nothing() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let comment_on = |number: u64| {
             let comment = comment(&number.to_string(), &maria, "@journeyman rename it");
@@ -250,7 +250,7 @@ async fn a_comment_on_an_unknown_pull_request_or_of_a_deleted_project_leads_to_n
 
 #[tokio::test]
 async fn events_of_another_repository_with_the_address_of_a_project_lead_to_nothing() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         let seen = |id: &str| RepositoryIdentity { address: MemoryHost::REPOSITORY.to_owned(), id: id.to_owned() };
         desk.fixture.store.identify_repository(shop().id, seen("41")).await.unwrap();
@@ -263,11 +263,11 @@ async fn events_of_another_repository_with_the_address_of_a_project_lead_to_noth
 
 #[tokio::test]
 async fn one_message_belongs_to_one_conversation() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         let maria = desk.maria();
-        let issue = super::given::issue(5, &maria, "Crash");
-        desk.deliver_by(&maria, super::given::labeled(&issue)).await;
+        let issue = super::fixtures::issue(5, &maria, "Crash");
+        desk.deliver_by(&maria, super::fixtures::labeled(&issue)).await;
         desk.carry_out().await;
         let job = desk.events().await[0].job.unwrap();
         // The job of the issue has no pull request, so its only conversation is the issue.
@@ -286,7 +286,7 @@ async fn one_message_belongs_to_one_conversation() {
 
 #[tokio::test]
 async fn an_edit_can_address_the_service_for_the_first_time() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "Rename it."));
         desk.deliver(created(&first)).await;
         desk.settle().await;

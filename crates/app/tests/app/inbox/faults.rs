@@ -9,14 +9,14 @@ use journeyman_core::inbox::{INBOX_LEASE, MAX_ATTEMPTS};
 use journeyman_core::ports::{ForgeError, HookRefusal};
 use journeyman_testkit::{HostCall, MemoryHost, Moment};
 
-use super::given::{Desk, SETTLE, comment, created, review, submitted};
+use super::fixtures::{InboxFixture, SETTLE, comment, created, review, submitted};
 
 /// The longest time between two attempts.
 const LONGEST: Duration = Duration::from_secs(300);
 
 #[tokio::test]
 async fn a_host_that_fails_for_a_while_loses_nothing() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         let unclear = ForgeError::Unclear("502 Bad Gateway".to_owned());
         let limited = ForgeError::RateLimited(Duration::from_secs(60));
@@ -59,7 +59,7 @@ async fn a_host_that_fails_for_a_while_loses_nothing() {
 
 #[tokio::test]
 async fn an_event_that_always_fails_is_given_up_with_the_reason() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     desk.host.fail(HostCall::Permission, Moment::Before, ForgeError::Unclear("503".to_owned()), u32::MAX);
     desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
     for _ in 0..MAX_ATTEMPTS {
@@ -71,7 +71,7 @@ async fn an_event_that_always_fails_is_given_up_with_the_reason() {
 
 #[tokio::test]
 async fn messages_beyond_the_hourly_limit_wait_for_it() {
-    for desk in Desk::all_with(|project| project.settings.limits.message_per_hour = Some(2)).await {
+    for desk in InboxFixture::all_with(|project| project.settings.limits.message_per_hour = Some(2)).await {
         let (name, maria) = (desk.name(), desk.maria());
         for id in ["1", "2", "3", "4"] {
             desk.deliver(created(&comment(id, &maria, &format!("@journeyman do {id}.")))).await;
@@ -90,7 +90,7 @@ async fn messages_beyond_the_hourly_limit_wait_for_it() {
 
 #[tokio::test]
 async fn the_event_of_a_process_that_died_is_carried_out_by_another() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
         desk.die_after_a_claim().await;
@@ -105,7 +105,7 @@ async fn the_event_of_a_process_that_died_is_carried_out_by_another() {
 
 #[tokio::test]
 async fn webhooks_that_are_not_signed_or_not_readable_reach_nothing() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, cases) = (desk.name(), &desk.fixture.cases);
         let id: CodeHostId = MemoryHost::ID.parse().unwrap();
         let good = MemoryHost::hook("1", created(&comment("1", &desk.maria(), "@journeyman rename it")));

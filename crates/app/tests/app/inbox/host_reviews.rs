@@ -7,7 +7,7 @@ use journeyman_core::message::MessageStatus;
 use journeyman_core::project::ReviewRequests;
 use journeyman_core::pull::HostPull;
 
-use super::given::{Desk, comment, pull};
+use super::fixtures::{InboxFixture, comment, pull};
 
 /// The number of a pull request of a person, whose branch is in a fork.
 const OTHER: u64 = 9;
@@ -30,7 +30,7 @@ fn on_other(comment: HostComment) -> HookContent {
 
 #[tokio::test]
 async fn a_review_of_a_pull_request_of_a_fork_is_written_once_and_approves_nothing() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         desk.host.put_pull(of_fork());
         let request = on_other(comment("1", &maria, "@journeyman review the order, please"));
@@ -74,7 +74,7 @@ async fn the_project_says_who_may_ask_for_a_review() {
         // It is a task, and no job can push to the fork.
         (ReviewRequests::Off, ["no_job", "not_permitted", "not_permitted"]),
     ] {
-        for desk in Desk::all_with(|project| project.settings.comments.review_requests = setting).await {
+        for desk in InboxFixture::all_with(|project| project.settings.comments.review_requests = setting).await {
             let name = desk.name();
             desk.host.put_pull(of_fork());
             let eve = desk.host.user("eve", Permission::Read);
@@ -90,7 +90,8 @@ async fn the_project_says_who_may_ask_for_a_review() {
 
 #[tokio::test]
 async fn a_reader_may_ask_for_nothing_else() {
-    for desk in Desk::all_with(|project| project.settings.comments.review_requests = ReviewRequests::Read).await {
+    for desk in InboxFixture::all_with(|project| project.settings.comments.review_requests = ReviewRequests::Read).await
+    {
         let name = desk.name();
         desk.host.put_pull(HostPull { is_from_fork: false, ..of_fork() });
         let eve = desk.host.user("eve", Permission::Read);
@@ -107,7 +108,7 @@ async fn what_cannot_be_reviewed_is_answered_with_the_reason() {
         (of_fork(), HostKind::Bitbucket, "the code host has no ref for its commits"),
         (HostPull { state: PullState::Merged, ..of_fork() }, HostKind::Github, "so there is nothing to review"),
     ] {
-        for desk in Desk::all().await {
+        for desk in InboxFixture::all().await {
             let name = desk.name();
             desk.host.be(kind);
             desk.host.put_pull(pull.clone());
@@ -126,7 +127,7 @@ fn changed(comment: &HostComment, action: CommentAction, seconds: u64, body: &st
 }
 
 /// Returns the statuses of the messages of the jobs that review, oldest first.
-async fn statuses(desk: &Desk) -> Vec<MessageStatus> {
+async fn statuses(desk: &InboxFixture) -> Vec<MessageStatus> {
     let mut found = Vec::new();
     for job in desk.jobs().await.into_iter().filter(|job| job.options.review.is_some()) {
         let messages = desk.fixture.store.messages(job.id).await.unwrap();
@@ -137,7 +138,7 @@ async fn statuses(desk: &Desk) -> Vec<MessageStatus> {
 
 #[tokio::test]
 async fn an_edit_of_a_request_replaces_a_review_that_waits_and_a_deletion_withdraws_it() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.host.put_pull(of_fork());
         let request = comment("1", &desk.maria(), "@journeyman review");
@@ -158,7 +159,7 @@ async fn an_edit_of_a_request_replaces_a_review_that_waits_and_a_deletion_withdr
 
 #[tokio::test]
 async fn an_edit_of_a_request_after_the_review_has_begun_comes_too_late() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.host.put_pull(of_fork());
         let request = comment("1", &desk.maria(), "@journeyman review");
@@ -174,7 +175,7 @@ async fn an_edit_of_a_request_after_the_review_has_begun_comes_too_late() {
 
 #[tokio::test]
 async fn an_edit_by_someone_who_may_not_ask_changes_nothing() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.host.put_pull(of_fork());
         let request = comment("1", &desk.maria(), "@journeyman review");

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use journeyman_core::code_host::PullState;
-use journeyman_core::conversation::CommentPlace;
+use journeyman_core::conversation::CommentTarget;
 use journeyman_core::message::MessageStatus;
 use journeyman_core::outbox::TASK_LEASE;
 use journeyman_testkit::Written;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use self::plan::{Event, Plan, Step, Subject, plans, token};
-use super::given::{Desk, PULL};
+use super::fixtures::{InboxFixture, PULL};
 
 /// The number of plans for each property.
 const CASES: u32 = 64;
@@ -30,8 +30,8 @@ struct Results {
 }
 
 /// Delivers the events of a plan, with other steps between them, and then carries out everything.
-async fn run(plan: &Plan, steps: &[Step], is_working: bool) -> (Desk, Results) {
-    let desk = Desk::crashing().await;
+async fn run(plan: &Plan, steps: &[Step], is_working: bool) -> (InboxFixture, Results) {
+    let desk = InboxFixture::crashing().await;
     plan.prepare(&desk.host);
     for (delivery, step) in steps.iter().enumerate() {
         match step {
@@ -61,7 +61,7 @@ async fn run(plan: &Plan, steps: &[Step], is_working: bool) -> (Desk, Results) {
     (desk, results)
 }
 
-async fn results(desk: &Desk, plan: &Plan) -> Results {
+async fn results(desk: &InboxFixture, plan: &Plan) -> Results {
     for event in desk.events().await {
         assert!(event.outcome.is_some(), "an event is open: {event:#?}");
     }
@@ -122,7 +122,7 @@ fn each_comment_reaches_an_agent_that_works_meanwhile_once_and_each_message_is_a
             }
         }
         let finished = desk.messages().await.into_iter().filter(|message| message.status == MessageStatus::Finished);
-        let is_answer = |one: &Written| one.place == CommentPlace::Pull(PULL) && one.marker.contains(":answer:");
+        let is_answer = |one: &Written| one.place == CommentTarget::Pull(PULL) && one.marker.contains(":answer:");
         let answers: Vec<Written> = desk.host.written().into_iter().filter(is_answer).collect();
         let done = answers.iter().filter(|answer| answer.text.starts_with('✅'));
         assert_eq!(done.count(), finished.count());

@@ -11,10 +11,10 @@ use journeyman_core::ports::ForgeError;
 use journeyman_core::version::Precondition;
 use journeyman_testkit::{HostCall, MemoryHost, Moment};
 
-use super::given::{Desk, PULL, comment, created, edited, pull, pull_event, review, submitted};
-use crate::app::given::{operator, shop};
+use super::fixtures::{InboxFixture, PULL, comment, created, edited, pull, pull_event, review, submitted};
+use crate::app::fixtures::{operator, shop};
 
-impl Desk {
+impl InboxFixture {
     /// Stores an event as a poll does.
     pub(crate) async fn poll(&self, content: HookContent) {
         self.poll_as(1, content).await;
@@ -40,7 +40,7 @@ impl Desk {
 #[tokio::test]
 async fn a_comment_and_a_review_that_a_poll_and_a_webhook_report_become_one_message() {
     for is_settled in [false, true] {
-        for desk in Desk::all().await {
+        for desk in InboxFixture::all().await {
             let (name, maria) = (desk.name(), desk.maria());
             let comment = created(&comment("1", &maria, "@journeyman rename it"));
             let (review, lines) = review("90", &maria, "Please change this.", &[]);
@@ -68,7 +68,7 @@ async fn a_comment_and_a_review_that_a_poll_and_a_webhook_report_become_one_mess
 
 #[tokio::test]
 async fn each_review_whose_webhook_does_not_say_which_one_it_is_reaches_the_job_once() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let reviews = ["First.", "Second."].map(|text| review(&format!("id-{text}"), &maria, text, &[]).0);
         for review in &reviews {
@@ -94,7 +94,7 @@ async fn each_review_whose_webhook_does_not_say_which_one_it_is_reaches_the_job_
 
 #[tokio::test]
 async fn a_poll_that_takes_a_new_comment_for_an_edited_one_does_not_repeat_it() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman help"));
         let HookContent::Comment { comment: later, .. } = edited(&first, 5, "@journeyman help") else {
             panic!("no comment")
@@ -111,7 +111,7 @@ async fn a_poll_that_takes_a_new_comment_for_an_edited_one_does_not_repeat_it() 
 
 #[tokio::test]
 async fn a_comment_of_which_only_the_time_has_changed_is_not_carried_out_again() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman help"));
         desk.deliver(created(&first)).await;
         desk.settle().await;
@@ -128,7 +128,7 @@ async fn a_comment_of_which_only_the_time_has_changed_is_not_carried_out_again()
 
 #[tokio::test]
 async fn a_comment_that_was_edited_before_it_was_polled_has_its_newest_text_once() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
         desk.poll(edited(&first, 5, "@journeyman remove it")).await;
         desk.settle().await;
@@ -142,7 +142,7 @@ async fn a_comment_that_was_edited_before_it_was_polled_has_its_newest_text_once
 
 #[tokio::test]
 async fn a_pull_request_that_is_closed_again_is_recorded_again() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         for (version, state) in (1..).zip([PullState::Closed, PullState::Open, PullState::Closed]) {
             desk.host.put_pull(pull(state));
@@ -155,7 +155,7 @@ async fn a_pull_request_that_is_closed_again_is_recorded_again() {
 
 #[tokio::test]
 async fn a_failed_poll_says_why_and_since_when_until_one_succeeds() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let poller = Poller::new(desk.fixture.cases.clone());
         let gone = ForgeError::NotFound("acme/shop".to_owned());
         desk.host.fail(HostCall::Poll, Moment::Before, gone.clone(), 2);

@@ -14,8 +14,8 @@ use journeyman_core::project::Reviews;
 use journeyman_core::pull::HostPull;
 use journeyman_testkit::{HostCall, Moment};
 
-use super::given::{Desk, comment, created, pull, review};
-use crate::app::given::{operator, shop};
+use super::fixtures::{InboxFixture, comment, created, pull, review};
+use crate::app::fixtures::{operator, shop};
 
 /// The number of a pull request of a person.
 const OTHER: u64 = 9;
@@ -35,7 +35,7 @@ fn on_other(comment: HostComment) -> HookContent {
 }
 
 /// Returns the messages of all jobs but that of the desk.
-async fn of_new_jobs(desk: &Desk) -> Vec<Message> {
+async fn of_new_jobs(desk: &InboxFixture) -> Vec<Message> {
     let mut found = Vec::new();
     for job in desk.jobs().await.into_iter().filter(|job| job.id != desk.job) {
         found.extend(desk.fixture.store.messages(job.id).await.unwrap());
@@ -45,7 +45,7 @@ async fn of_new_jobs(desk: &Desk) -> Vec<Message> {
 
 #[tokio::test]
 async fn a_mention_on_a_pull_request_of_a_person_starts_work_on_it() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         desk.host.put_pull(of_person());
         desk.deliver(on_other(comment("1", &maria, "Nice."))).await;
@@ -77,7 +77,7 @@ async fn a_mention_on_a_pull_request_of_a_person_starts_work_on_it() {
 
 #[tokio::test]
 async fn mentions_that_arrive_at_the_same_time_become_messages_of_one_job_in_their_order() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         desk.host.put_pull(of_person());
         for id in ["1", "2", "3"] {
@@ -94,7 +94,7 @@ async fn mentions_that_arrive_at_the_same_time_become_messages_of_one_job_in_the
 
 #[tokio::test]
 async fn a_mention_on_a_line_of_a_review_starts_work_with_the_whole_review() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         desk.host.put_pull(of_person());
         let (ignored, lines) = review("80", &maria, "Odd.", &["Really?"]);
@@ -123,7 +123,7 @@ async fn a_mention_on_a_line_of_a_review_starts_work_with_the_whole_review() {
 
 #[tokio::test]
 async fn an_approval_that_mentions_no_one_starts_nothing() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     desk.host.put_pull(of_person());
     let (praise, _) = review("90", &desk.maria(), "LGTM!", &[]);
     let review = HostReview { approves: true, ..praise };
@@ -145,7 +145,7 @@ async fn people_are_told_on_which_pull_requests_no_job_can_work() {
         (with(|pull| pull.state = PullState::Merged), "is merged"),
         (with(|pull| pull.head = "main".to_owned()), "jobs do not push to those"),
     ] {
-        for desk in Desk::all().await {
+        for desk in InboxFixture::all().await {
             let name = desk.name();
             desk.host.put_pull(pull.clone());
             desk.deliver(on_other(comment("1", &desk.maria(), "@journeyman add a test"))).await;
@@ -159,7 +159,7 @@ async fn people_are_told_on_which_pull_requests_no_job_can_work() {
 
 #[tokio::test]
 async fn only_people_who_may_push_start_work() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.host.put_pull(of_person());
         let eve = desk.host.user("eve", Permission::Read);
@@ -177,7 +177,7 @@ async fn only_people_who_may_push_start_work() {
 
 #[tokio::test]
 async fn a_job_with_the_same_branch_is_named() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.host.put_pull(of_person());
         let request =
@@ -199,7 +199,7 @@ async fn a_job_with_the_same_branch_is_named() {
 async fn a_mention_makes_one_job_whatever_fails() {
     for call in [HostCall::Pulls, HostCall::Repository, HostCall::Me, HostCall::Permission] {
         for moment in [Moment::Before, Moment::After] {
-            let desk = Desk::new().await;
+            let desk = InboxFixture::new().await;
             desk.host.put_pull(of_person());
             desk.host.fail(call, moment, ForgeError::Unclear("no answer".to_owned()), 2);
             let mention = on_other(comment("1", &desk.maria(), "@journeyman add a test"));
@@ -220,7 +220,7 @@ async fn a_mention_makes_one_job_whatever_fails() {
 #[tokio::test]
 async fn a_mention_makes_one_job_whenever_the_process_ends() {
     for polls in (0..400).step_by(3) {
-        let desk = Desk::crashing().await;
+        let desk = InboxFixture::crashing().await;
         desk.host.put_pull(of_person());
         desk.deliver(on_other(comment("1", &desk.maria(), "@journeyman add a test"))).await;
         desk.crash(polls).await;
@@ -234,7 +234,7 @@ async fn a_mention_makes_one_job_whenever_the_process_ends() {
 
 #[tokio::test]
 async fn an_edit_changes_the_message_that_began_the_job() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         desk.host.put_pull(of_person());
         let first = comment("1", &maria, "@journeyman add a test");
@@ -264,7 +264,7 @@ async fn comments_on_lines_are_reviews_where_the_host_reports_none() {
         (HostKind::Gitlab, Reviews::Off, ["not_addressed"; 4]),
         (HostKind::Gitea, Reviews::All, ["not_addressed", "message", "not_addressed", "not_addressed"]),
     ] {
-        for desk in Desk::all_with(|project| project.settings.comments.reviews = reviews).await {
+        for desk in InboxFixture::all_with(|project| project.settings.comments.reviews = reviews).await {
             let (name, maria) = (desk.name(), desk.maria());
             let eve = desk.host.user("eve", Permission::Read);
             desk.host.be(kind);
@@ -290,12 +290,12 @@ async fn comments_on_lines_are_reviews_where_the_host_reports_none() {
 
 #[tokio::test]
 async fn a_reply_whose_webhook_has_no_lines_is_a_review_too() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         desk.host.be(HostKind::BitbucketDataCenter);
         // The host shows the lines of the reply when it is asked.
         let (known, lines) = review("90", &maria, "", &["Rename it."]);
-        desk.host.put_review(super::given::PULL, known, lines);
+        desk.host.put_review(super::fixtures::PULL, known, lines);
         let reply =
             HostComment { thread: Some(Thread::answering("31".to_owned())), ..comment("90-1", &maria, "Rename it.") };
         desk.deliver(created(&reply)).await;
@@ -307,7 +307,7 @@ async fn a_reply_whose_webhook_has_no_lines_is_a_review_too() {
 
 #[tokio::test]
 async fn people_are_told_once_that_a_comment_waits_for_the_hourly_limit() {
-    for desk in Desk::all_with(|project| project.settings.limits.message_per_hour = Some(1)).await {
+    for desk in InboxFixture::all_with(|project| project.settings.limits.message_per_hour = Some(1)).await {
         let (name, maria) = (desk.name(), desk.maria());
         desk.deliver(created(&comment("1", &maria, "@journeyman rename it"))).await;
         desk.settle().await;

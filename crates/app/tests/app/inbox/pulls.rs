@@ -7,11 +7,11 @@ use journeyman_core::pull::HostPull;
 use journeyman_core::time::Clock as _;
 use journeyman_testkit::{HostCall, Moment};
 
-use super::given::{Desk, comment, created, pull, pull_event};
+use super::fixtures::{InboxFixture, comment, created, pull, pull_event};
 
 #[tokio::test]
 async fn a_merge_is_recorded_and_the_job_stays() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.deliver(pull_event(PullState::Merged)).await;
         desk.deliver(pull_event(PullState::Merged)).await;
@@ -34,7 +34,7 @@ async fn a_merge_is_recorded_and_the_job_stays() {
 
 #[tokio::test]
 async fn a_merge_archives_the_job_if_the_project_says_so() {
-    for desk in Desk::all_with(|project| project.settings.pull_request.archive_on_merge = true).await {
+    for desk in InboxFixture::all_with(|project| project.settings.pull_request.archive_on_merge = true).await {
         let name = desk.name();
         desk.host.put_pull(pull(PullState::Closed));
         desk.deliver(pull_event(PullState::Closed)).await;
@@ -48,7 +48,7 @@ async fn a_merge_archives_the_job_if_the_project_says_so() {
 
 #[tokio::test]
 async fn what_happened_before_a_merge_does_not_undo_it() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         for state in [PullState::Merged, PullState::Open, PullState::Closed] {
             desk.deliver(pull_event(state)).await;
@@ -61,7 +61,7 @@ async fn what_happened_before_a_merge_does_not_undo_it() {
 
 #[tokio::test]
 async fn a_pull_request_that_was_closed_and_opened_again_has_the_state_of_the_host() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         // The event of the close arrives when the pull request is open again.
         desk.deliver(pull_event(PullState::Closed)).await;
@@ -76,7 +76,7 @@ async fn a_pull_request_that_was_closed_and_opened_again_has_the_state_of_the_ho
 
 #[tokio::test]
 async fn an_event_of_an_open_pull_request_updates_its_title() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         let index = async || desk.fixture.store.indexed_pulls_of(vec![desk.job]).await.unwrap().remove(0);
         desk.host.put_pull(HostPull { title: "New title".to_owned(), draft: true, ..pull(PullState::Open) });
@@ -95,7 +95,7 @@ async fn an_event_of_an_open_pull_request_updates_its_title() {
 
 #[tokio::test]
 async fn a_comment_on_a_merged_pull_request_is_a_message_to_its_job() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.deliver(pull_event(PullState::Merged)).await;
         desk.deliver(created(&comment("1", &desk.maria(), "@journeyman and a test"))).await;

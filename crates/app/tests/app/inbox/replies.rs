@@ -16,14 +16,14 @@ use journeyman_core::project::{Answers, Resolve};
 use journeyman_testkit::{HostCall, Moment, OneDiff};
 use serde_json::json;
 
-use super::given::{Desk, PULL, comment, created, deleted, review, submitted};
+use super::fixtures::{InboxFixture, PULL, comment, created, deleted, review, submitted};
 
 /// An answer of an agent to a review of three comments, one of which it says nothing about.
 const ANSWER: &str =
     "All tests pass.\n\n### Comment 1\n\nRenamed, as @maria said.\n\n### Comment 3\n\nThis is right as it is.";
 
 /// Delivers a review of three comments on lines, each of which begins a thread.
-async fn deliver(desk: &Desk) {
+async fn deliver(desk: &InboxFixture) {
     let (review, mut lines) = review("90", &desk.maria(), "", &["Rename it.", "Add a test.", "Why?"]);
     for line in &mut lines {
         line.thread = Some(Thread::begun_by(&line.id));
@@ -34,18 +34,18 @@ async fn deliver(desk: &Desk) {
 }
 
 /// Returns the texts of the comments in the conversation.
-fn written(desk: &Desk) -> Vec<String> {
+fn written(desk: &InboxFixture) -> Vec<String> {
     desk.host.written().into_iter().map(|written| written.text).collect()
 }
 
 /// Returns the replies, each with the comment that it answers.
-fn replies(desk: &Desk) -> Vec<(String, String)> {
+fn replies(desk: &InboxFixture) -> Vec<(String, String)> {
     desk.host.replies().into_iter().map(|reply| (reply.to, reply.text)).collect()
 }
 
 #[tokio::test]
 async fn each_thread_of_a_review_gets_one_reply_and_the_conversation_one_summary() {
-    for desk in Desk::all_with(|project| project.settings.comments.resolve = Resolve::Answered).await {
+    for desk in InboxFixture::all_with(|project| project.settings.comments.resolve = Resolve::Answered).await {
         let name = desk.name();
         deliver(&desk).await;
         let token = desk.take().await;
@@ -86,7 +86,7 @@ async fn each_thread_of_a_review_gets_one_reply_and_the_conversation_one_summary
 
 #[tokio::test]
 async fn threads_stay_open_without_the_setting() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     deliver(&desk).await;
     desk.finish().await;
     desk.carry_out().await;
@@ -95,7 +95,7 @@ async fn threads_stay_open_without_the_setting() {
 
 #[tokio::test]
 async fn what_no_thread_accepts_is_in_the_summary() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.host.remove_replies();
         deliver(&desk).await;
@@ -119,7 +119,7 @@ async fn what_no_thread_accepts_is_in_the_summary() {
 
 #[tokio::test]
 async fn a_refused_reply_is_not_tried_again() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     deliver(&desk).await;
     let token = desk.take().await;
     desk.publish_with(token, ANSWER, &["src/file1.rs"]).await;
@@ -138,7 +138,7 @@ async fn a_refused_reply_is_not_tried_again() {
 #[tokio::test]
 async fn a_process_that_dies_at_any_moment_doubles_nothing() {
     for polls in (0..80).step_by(3) {
-        let desk = Desk::crashing().await;
+        let desk = InboxFixture::crashing().await;
         deliver(&desk).await;
         desk.finish().await;
         desk.crash(polls).await;
@@ -154,7 +154,7 @@ async fn a_process_that_dies_at_any_moment_doubles_nothing() {
 
 #[tokio::test]
 async fn the_summary_shows_the_progress_and_then_the_answer() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         let reporter = ProgressReporter::new(desk.fixture.cases.clone());
         desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
@@ -191,7 +191,7 @@ async fn the_summary_shows_the_progress_and_then_the_answer() {
 
 #[tokio::test]
 async fn a_quiet_project_writes_only_the_answer() {
-    for desk in Desk::all_with(|project| project.settings.comments.answers = Answers::Quiet).await {
+    for desk in InboxFixture::all_with(|project| project.settings.comments.answers = Answers::Quiet).await {
         let name = desk.name();
         let reporter = ProgressReporter::new(desk.fixture.cases.clone());
         desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
@@ -209,7 +209,7 @@ async fn a_quiet_project_writes_only_the_answer() {
 #[tokio::test]
 async fn the_summary_of_a_withdrawn_message_does_not_wait() {
     for answers in [Answers::Full, Answers::Quiet] {
-        for desk in Desk::all_with(|project| project.settings.comments.answers = answers).await {
+        for desk in InboxFixture::all_with(|project| project.settings.comments.answers = answers).await {
             let name = desk.name();
             let first = comment("1", &desk.maria(), "@journeyman rename it");
             desk.deliver(created(&first)).await;
@@ -227,7 +227,7 @@ async fn the_summary_of_a_withdrawn_message_does_not_wait() {
 
 #[tokio::test]
 async fn the_summary_waits_for_the_process_that_writes_it() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
     desk.settle().await;
     let message = desk.message().await.id;
@@ -243,7 +243,7 @@ async fn the_summary_waits_for_the_process_that_writes_it() {
 
 #[tokio::test]
 async fn a_reply_in_a_thread_is_answered_there() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         let mut reply = comment("7", &desk.maria(), "@journeyman do that");
         reply.thread = Some(Thread { parent: Some("5".to_owned()), ..Thread::begun_by("5") });

@@ -6,10 +6,10 @@ use journeyman_core::message::Origin;
 use journeyman_core::project::Reviews;
 use journeyman_core::prompt::MAX_PROMPT_CHARS;
 
-use super::given::{Desk, PULL, comment, created, review, submitted};
+use super::fixtures::{InboxFixture, PULL, comment, created, review, submitted};
 
 /// Delivers a review with comments on lines, whose webhooks arrive too.
-async fn deliver(desk: &Desk, id: &str, body: &str, lines: &[String]) {
+async fn deliver(desk: &InboxFixture, id: &str, body: &str, lines: &[String]) {
     let maria = desk.maria();
     let texts: Vec<&str> = lines.iter().map(String::as_str).collect();
     let (review, lines) = review(id, &maria, body, &texts);
@@ -27,7 +27,7 @@ async fn deliver(desk: &Desk, id: &str, body: &str, lines: &[String]) {
 #[tokio::test]
 async fn a_review_becomes_one_message_with_the_place_and_the_diff_of_each_comment() {
     for count in [12, 40] {
-        for desk in Desk::all().await {
+        for desk in InboxFixture::all().await {
             let name = desk.name();
             let lines: Vec<String> = (1..=count).map(|line| format!("Comment number {line}.")).collect();
             deliver(&desk, "90", "", &lines).await;
@@ -51,7 +51,7 @@ async fn a_review_becomes_one_message_with_the_place_and_the_diff_of_each_commen
 
 #[tokio::test]
 async fn a_review_is_answered_once_with_a_reaction_to_each_comment() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     let lines: Vec<String> = (1..=12).map(|line| format!("Comment number {line}.")).collect();
     deliver(&desk, "90", "Please change this.", &lines).await;
     desk.finish().await;
@@ -65,7 +65,7 @@ async fn a_review_is_answered_once_with_a_reaction_to_each_comment() {
 
 #[tokio::test]
 async fn a_review_takes_the_comments_that_wait_with_it() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
     desk.carry_out().await;
     deliver(&desk, "90", "Please change this.", &[]).await;
@@ -76,14 +76,14 @@ async fn a_review_takes_the_comments_that_wait_with_it() {
 
 #[tokio::test]
 async fn an_empty_review_leads_to_nothing() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     deliver(&desk, "90", "", &[]).await;
     assert_eq!((desk.outcomes().await, desk.prompts().await.len()), (vec!["empty".to_owned()], 0));
 }
 
 #[tokio::test]
 async fn a_review_without_a_mention_counts_only_if_all_reviews_do() {
-    for desk in Desk::all_with(|project| project.settings.comments.reviews = Reviews::Mentioned).await {
+    for desk in InboxFixture::all_with(|project| project.settings.comments.reviews = Reviews::Mentioned).await {
         let name = desk.name();
         deliver(&desk, "90", "Please change this.", &["Here.".to_owned()]).await;
         assert_eq!(desk.outcomes().await[1], "not_addressed", "{name}");
@@ -94,7 +94,7 @@ async fn a_review_without_a_mention_counts_only_if_all_reviews_do() {
 
 #[tokio::test]
 async fn a_review_that_was_dismissed_before_its_delivery_is_withdrawn() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         deliver(&desk, "90", "Please change this.", &["Here.".to_owned()]).await;
         assert_eq!(desk.prompts().await.len(), 1, "{name}");
@@ -108,7 +108,7 @@ async fn a_review_that_was_dismissed_before_its_delivery_is_withdrawn() {
 
 #[tokio::test]
 async fn no_comment_of_a_very_long_review_is_cut_off() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     let maria = desk.maria();
     let texts: Vec<String> = (1..=60).map(|line| format!("Comment number {line}. {}", "x".repeat(4_000))).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -129,7 +129,7 @@ async fn no_comment_of_a_very_long_review_is_cut_off() {
 
 #[tokio::test]
 async fn stop_as_a_comment_on_a_line_stops_the_job() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let name = desk.name();
         desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
         desk.carry_out().await;
@@ -142,7 +142,7 @@ async fn stop_as_a_comment_on_a_line_stops_the_job() {
 
 #[tokio::test]
 async fn a_mention_on_a_line_counts_where_only_mentions_do() {
-    for desk in Desk::all_with(|project| project.settings.comments.reviews = Reviews::Mentioned).await {
+    for desk in InboxFixture::all_with(|project| project.settings.comments.reviews = Reviews::Mentioned).await {
         deliver(&desk, "90", "", &["@journeyman rename it".to_owned(), "And this.".to_owned()]).await;
         deliver(&desk, "91", "Looks odd.", &["Really?".to_owned()]).await;
         let prompt = desk.message().await.prompt;
@@ -152,7 +152,7 @@ async fn a_mention_on_a_line_counts_where_only_mentions_do() {
 
 #[tokio::test]
 async fn an_approval_without_a_task_leads_to_nothing() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     let (praise, _) = review("90", &desk.maria(), "LGTM!", &[]);
     let praise = HostReview { approves: true, ..praise };
     desk.host.put_review(PULL, praise.clone(), Vec::new());

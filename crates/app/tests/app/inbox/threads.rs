@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use journeyman_core::conversation::{CommentPlace, HostThread, Permission, ThreadComment};
+use journeyman_core::conversation::{CommentTarget, HostThread, Permission, ThreadComment};
 use journeyman_core::hook::{CommentKind, HostComment, HostUser};
 use journeyman_core::ports::ForgeError;
 use journeyman_core::position::{DiffSide, LineRange, Position, Thread};
 use journeyman_testkit::{HostCall, MemoryHost, Moment};
 
-use super::given::{Desk, PULL, comment, created, edited, review, submitted};
+use super::fixtures::{InboxFixture, PULL, comment, created, edited, review, submitted};
 
 fn said(id: &str, author: &HostUser, body: &str) -> ThreadComment {
     let url = format!("https://host.example/line/{id}");
@@ -26,14 +26,14 @@ fn reply(id: &str, author: &HostUser, body: &str) -> HostComment {
     }
 }
 
-fn put(desk: &Desk, comments: Vec<ThreadComment>) {
+fn put(desk: &InboxFixture, comments: Vec<ThreadComment>) {
     let thread = HostThread { id: "31".to_owned(), is_resolved: Some(false), comments };
-    desk.host.put_thread(CommentPlace::Pull(PULL), thread);
+    desk.host.put_thread(CommentTarget::Pull(PULL), thread);
 }
 
 #[tokio::test]
 async fn a_reply_brings_its_thread() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let bob = desk.host.user("bob", Permission::Admin);
         let mallory = desk.host.user("mallory", Permission::Read);
@@ -72,7 +72,7 @@ async fn a_reply_brings_its_thread() {
 
 #[tokio::test]
 async fn replies_of_one_message_share_their_thread() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let texts = ["@journeyman first", "@journeyman second"];
         put(
@@ -106,7 +106,7 @@ async fn replies_of_one_message_share_their_thread() {
 
 #[tokio::test]
 async fn a_reply_in_a_review_brings_its_thread() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let (text, mut lines) = review("90", &maria, "Please.", &["new here", "do that"]);
         lines[0].thread = Some(Thread::begun_by(&lines[0].id));
@@ -124,7 +124,7 @@ async fn a_reply_in_a_review_brings_its_thread() {
 
 #[tokio::test]
 async fn only_comments_that_can_have_earlier_ones_are_asked_for() {
-    let desk = Desk::new().await;
+    let desk = InboxFixture::new().await;
     let maria = desk.maria();
     let first = HostComment { thread: Some(Thread::begun_by("31")), ..reply("31", &maria, "@journeyman rename it") };
     desk.deliver(created(&first)).await;
@@ -140,7 +140,7 @@ async fn a_thread_that_cannot_be_read_is_tried_again_or_named() {
         (ForgeError::Unclear("timeout".to_owned()), false),
         (ForgeError::Denied("Resource not accessible".to_owned()), true),
     ] {
-        for desk in Desk::all().await {
+        for desk in InboxFixture::all().await {
             let (name, maria) = (desk.name(), desk.maria());
             put(&desk, vec![said("31", &maria, "Use a lock."), said("35", &maria, "@journeyman do it")]);
             desk.host.fail(HostCall::Threads, Moment::Before, error.clone(), 1);
@@ -163,7 +163,7 @@ async fn a_thread_that_cannot_be_read_is_tried_again_or_named() {
 #[tokio::test]
 async fn an_earlier_comment_that_others_may_have_edited_is_data() {
     for lets_others_edit in [false, true] {
-        for desk in Desk::all().await {
+        for desk in InboxFixture::all().await {
             let (name, maria) = (desk.name(), desk.maria());
             if lets_others_edit {
                 desk.host.let_others_edit();
@@ -183,7 +183,7 @@ async fn an_earlier_comment_that_others_may_have_edited_is_data() {
 
 #[tokio::test]
 async fn a_suggestion_becomes_a_patch_of_the_message() {
-    for desk in Desk::all().await {
+    for desk in InboxFixture::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let range = LineRange { start: 1, end: 2 };
         let line = HostComment {

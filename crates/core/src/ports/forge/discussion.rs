@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::conversation::CommentFile;
 use super::error::ForgeError;
 use crate::conversation::{
-    CommentPlace, CommentRef, Conversation, HostThread, InThread, LineComment, NewReply, NewReview, Permission,
+    CommentRef, CommentTarget, Conversation, HostThread, InThread, LineComment, NewReply, NewReview, Permission,
     Reaction, Replied,
 };
 use crate::hook::{HostComment, HostIssue, HostReview, HostUser};
@@ -24,7 +24,7 @@ pub trait Discussion: Send + Sync {
 
     /// Writes a comment, unless the service has written one with the same marker. The marker is an HTML comment, which
     /// hosts keep and do not show. Returns the URL of the comment.
-    async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError>;
+    async fn comment(&self, place: CommentTarget, marker: &str, text: &str) -> Result<String, ForgeError>;
 
     /// Returns whether [`Discussion::show`] can change the comments of the service on this code host.
     fn can_update(&self) -> bool {
@@ -39,7 +39,7 @@ pub trait Discussion: Send + Sync {
     /// The host refused the text, could not be used, or has no comments that can be changed.
     async fn show(
         &self,
-        place: CommentPlace,
+        place: CommentTarget,
         marker: &str,
         text: &str,
         creates: bool,
@@ -53,7 +53,7 @@ pub trait Discussion: Send + Sync {
     ///
     /// # Errors
     /// The host could not be used. Replies that were written before the error are found by the next attempt.
-    async fn reply(&self, place: CommentPlace, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
+    async fn reply(&self, place: CommentTarget, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
         let _ = place;
         let refused = || Replied::Refused("this code host has no replies".to_owned());
         Ok(replies.iter().map(|_| refused()).collect())
@@ -63,7 +63,7 @@ pub trait Discussion: Send + Sync {
     ///
     /// # Errors
     /// The host could not be used, or does not let the service resolve threads.
-    async fn resolve(&self, place: CommentPlace, of: &[InThread]) -> Result<(), ForgeError> {
+    async fn resolve(&self, place: CommentTarget, of: &[InThread]) -> Result<(), ForgeError> {
         let _ = (place, of);
         Ok(())
     }
@@ -93,12 +93,12 @@ pub trait Discussion: Send + Sync {
     /// Writes a review of a pull request, unless the service has written one with the same marker. Comments that the host
     /// does not take stand in the text of the review. Returns the URL of the review, or of the comment with its text.
     async fn write_review(&self, pull: u64, review: &NewReview) -> Result<String, ForgeError> {
-        self.comment(CommentPlace::Pull(pull), &review.marker, &review.whole_text()).await
+        self.comment(CommentTarget::Pull(pull), &review.marker, &review.whole_text()).await
     }
 
     /// Returns the threads that contain these comments on a pull request or an issue, each once. Threads that the host
     /// does not show, because a comment was deleted meanwhile, are missing. Drafts are left out.
-    async fn threads(&self, place: CommentPlace, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
+    async fn threads(&self, place: CommentTarget, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
         let _ = (place, of);
         Ok(Vec::new())
     }
@@ -134,7 +134,7 @@ pub trait Discussion: Send + Sync {
     /// Returns the conversation about a pull request or an issue: what was written or changed since a time, or all of it.
     /// Drafts, deleted comments and comments that only members see are left out. Of very long conversations, the newest
     /// comments are read.
-    async fn conversation(&self, place: CommentPlace, since: Option<Timestamp>) -> Result<Conversation, ForgeError>;
+    async fn conversation(&self, place: CommentTarget, since: Option<Timestamp>) -> Result<Conversation, ForgeError>;
 
     /// Returns the numbers of the issues of the same repository that the host itself links to an issue, such as its parent.
     /// On hosts without such links, there are none.

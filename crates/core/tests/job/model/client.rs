@@ -7,7 +7,7 @@ use journeyman_core::message::DeliveryMode;
 
 use super::normal::id;
 use super::world::World;
-use crate::job::given::{START as NOW, message};
+use crate::job::fixtures::{START as NOW, message};
 
 impl World {
     pub(super) fn send(&mut self, delivery: DeliveryMode) {

@@ -5,7 +5,7 @@ use journeyman_core::job::{Job, JobState, Token, Work};
 use uuid::Uuid;
 
 use super::world::{Commits, WorkerState, World};
-use crate::job::given::{LEASE, START as NOW, msg};
+use crate::job::fixtures::{LEASE, START as NOW, msg};
 
 /// The last sequence number of every job's log. It is not 0, so that a log that restarts is noticed.
 pub(super) const LAST_SEQ: u64 = 7;

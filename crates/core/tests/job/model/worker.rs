@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::normal::{commits, number_of, sha_of, token_of};
 use super::world::{Commits, WorkerState, World};
-use crate::job::given::{LEASE, START as NOW, artifacts};
+use crate::job::fixtures::{LEASE, START as NOW, artifacts};
 
 impl World {
     pub(super) fn claim(&mut self, worker: usize) {

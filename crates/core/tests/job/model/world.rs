@@ -11,7 +11,7 @@ use journeyman_core::job::{Job, Token};
 use journeyman_core::message::{DeliveryMode, MessageStatus};
 
 use super::normal::{LAST_SEQ, id, normal, number_of};
-use crate::job::given::{LEASE, START as NOW, created};
+use crate::job::fixtures::{LEASE, START as NOW, created};
 
 /// The limits on what may happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

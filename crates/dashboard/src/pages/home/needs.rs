@@ -13,7 +13,7 @@ use journeyman_core::run::ReasonCode;
 use crate::frame::Frame;
 use crate::moment::Moment;
 use crate::pages::job::outcome::{failed_message, retry_key};
-use crate::pages::jobs::row::{self, JobRow, Places};
+use crate::pages::jobs::row::{self, JobRow, ProjectContexts};
 use crate::size::Size;
 use crate::{Shared, visible, words};
 
@@ -86,7 +86,11 @@ pub(super) fn is_reviewed(job: &Job) -> bool {
 }
 
 /// Returns the numbers of conflicting files of the pull requests of jobs, on all code hosts, as they are stored.
-async fn conflicts(shared: &Shared, places: &Places, jobs: &[Job]) -> Result<BTreeMap<JobId, usize>, StoreError> {
+async fn conflicts(
+    shared: &Shared,
+    places: &ProjectContexts,
+    jobs: &[Job],
+) -> Result<BTreeMap<JobId, usize>, StoreError> {
     let mut of_projects: BTreeMap<&ProjectId, Vec<(JobId, PullRef)>> = BTreeMap::new();
     for job in jobs {
         let Some(pull) = job.pull.as_ref().filter(|pull| pull.state == PullState::Open) else { continue };
@@ -107,7 +111,7 @@ async fn conflicts(shared: &Shared, places: &Places, jobs: &[Job]) -> Result<BTr
 pub(super) async fn needs(
     shared: &Shared,
     frame: &Frame,
-    places: &Places,
+    places: &ProjectContexts,
     failed: &[Job],
     to_review: &[Job],
 ) -> Result<Vec<Need>, StoreError> {

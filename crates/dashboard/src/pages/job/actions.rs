@@ -8,7 +8,7 @@ use journeyman_core::job::JobStatus;
 use journeyman_core::message::DeliveryMode;
 
 use super::outcome::retried;
-use super::talk::Talk;
+use super::talk::MessagesAndRuns;
 use super::{InJob, conversation};
 use crate::Shared;
 use crate::failure::{Failure, Page, refusal};
@@ -39,7 +39,7 @@ async fn send_page(shared: &Shared, at: InJob, fields: &Fields) -> Page {
 pub(super) async fn again(State(shared): State<Shared>, at: InJob, fields: Fields) -> Response {
     let page = async {
         at.needs_write()?;
-        let talk = Talk::read(&shared, at.job.id).await?;
+        let talk = MessagesAndRuns::read(&shared, at.job.id).await?;
         let message = retried(&at, &talk).filter(|message| message.id.to_string() == fields.text("message"));
         if let Some(message) = message {
             let request = MessageRequest { prompt: message.prompt.clone(), delivery: DeliveryMode::Queue };

@@ -11,7 +11,7 @@ use journeyman_core::message::{Message, MessageStatus, Origin};
 use journeyman_core::time::Timestamp;
 
 use super::InJob;
-use super::talk::{Talk, failure};
+use super::talk::{MessagesAndRuns, failure};
 use crate::conversation::{Block, Kind, Line, Part, Tool, patch};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
@@ -25,9 +25,9 @@ use crate::{visible, words};
 const TAIL_LINES: usize = 2;
 
 /// The surroundings of a block on its page.
-pub(super) struct Scene<'a> {
+pub(super) struct BlockContext<'a> {
     pub(super) at: &'a InJob,
-    pub(super) talk: &'a Talk,
+    pub(super) talk: &'a MessagesAndRuns,
     /// True if the page shows the result of the job above the conversation.
     pub(super) has_outcome: bool,
     pub(super) highlighter: &'a Highlighter,
@@ -100,13 +100,13 @@ struct PartView<'a> {
 }
 
 /// Renders a block. Call it within `spawn_blocking`, because rendering Markdown takes CPU time.
-pub(super) fn render(scene: &Scene<'_>, block: &Block, budget: &mut Budget) -> askama::Result<Fragment> {
+pub(super) fn render(scene: &BlockContext<'_>, block: &Block, budget: &mut Budget) -> askama::Result<Fragment> {
     render_with(scene, block, None, budget)
 }
 
 /// Renders a block like [`render`]; `steps` are those of its message.
 pub(super) fn render_with(
-    scene: &Scene<'_>,
+    scene: &BlockContext<'_>,
     block: &Block,
     steps: Option<Steps>,
     budget: &mut Budget,
@@ -156,7 +156,7 @@ impl<'a> PartView<'a> {
 }
 
 impl<'a> Turn<'a> {
-    fn new(scene: &Scene<'a>, number: usize, message: &'a Message, steps: Option<Steps>) -> Self {
+    fn new(scene: &BlockContext<'a>, number: usize, message: &'a Message, steps: Option<Steps>) -> Self {
         let (at, talk) = (scene.at, scene.talk);
         let (status, mark) = status(message.status);
         let run = talk.running().filter(|run| run.message == message.id);

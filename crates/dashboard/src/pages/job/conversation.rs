@@ -13,10 +13,10 @@ use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::StoreError;
 use serde::Deserialize;
 
-use super::block::Scene;
+use super::block::BlockContext;
 use super::head::{self, Parts};
 use super::now::{Now, Silence};
-use super::talk::{Talk, failure};
+use super::talk::{MessagesAndRuns, failure};
 use super::thread::{Thread, render_thread};
 use super::{InJob, base, live, outcome, status};
 use crate::conversation::{Fold, Plan};
@@ -86,7 +86,7 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
     // come with them.
     entries.retain(|entry| entry.seq < end);
     let last = entries.last().map_or(start, |entry| entry.seq);
-    let talk = Arc::new(Talk::read(shared, job.id).await?);
+    let talk = Arc::new(MessagesAndRuns::read(shared, job.id).await?);
     let plan = if newest { plan_before(shared, &talk, job.id, start).await? } else { None };
     let (fold, thread, outcome) = rendered(shared, Arc::clone(at), entries, plan, Arc::clone(&talk), newest).await?;
     let parts = head::parts_with(shared, at, &talk, fold.plan()).await?;
@@ -143,7 +143,7 @@ fn show_earlier(count: u64, is_cut: bool) -> String {
 /// Returns the newest plan before the window that begins after `start`. A run that has ended has stopped its plan.
 pub(super) async fn plan_before(
     shared: &Shared,
-    talk: &Talk,
+    talk: &MessagesAndRuns,
     job: JobId,
     start: u64,
 ) -> Result<Option<Plan>, StoreError> {
@@ -165,7 +165,7 @@ async fn rendered(
     at: Arc<InJob>,
     entries: Vec<LogEntry>,
     plan: Option<Plan>,
-    talk: Arc<Talk>,
+    talk: Arc<MessagesAndRuns>,
     newest: bool,
 ) -> Result<(Fold, Thread, Fragment), Failure> {
     let hold = shared.services.store.holds().await?.remove(&at.job.project);
@@ -177,7 +177,7 @@ async fn rendered(
         for entry in &entries {
             fold.add(entry);
         }
-        let scene = Scene { at: &at, talk: &talk, has_outcome: newest, highlighter: &highlighter };
+        let scene = BlockContext { at: &at, talk: &talk, has_outcome: newest, highlighter: &highlighter };
         let outcome = match newest {
             true => outcome::render(&at, &talk, hold.as_ref(), &highlighter, &mut budget)?,
             false => Fragment::default(),

@@ -11,7 +11,7 @@ use journeyman_core::ports::{StoreError, Sums};
 use super::block::author;
 use super::outcome::{retried, retry_key};
 use super::side::SideData;
-use super::talk::Talk;
+use super::talk::MessagesAndRuns;
 use super::{InJob, side, status};
 use crate::conversation::Plan;
 use crate::fragment::Fragment;
@@ -80,7 +80,7 @@ pub(super) struct Parts {
 
 /// Renders the parts of a page of a job other than its conversation.
 pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> Result<Parts, StoreError> {
-    let talk = Talk::with(shared, at.job.id, messages.to_vec()).await?;
+    let talk = MessagesAndRuns::with(shared, at.job.id, messages.to_vec()).await?;
     parts_with(shared, at, &talk, None).await
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> 
 pub(super) async fn parts_with(
     shared: &Shared,
     at: &InJob,
-    talk: &Talk,
+    talk: &MessagesAndRuns,
     plan: Option<&Plan>,
 ) -> Result<Parts, StoreError> {
     let job = &at.job;
@@ -113,7 +113,7 @@ pub(super) async fn parts_with(
     })
 }
 
-fn head<'a>(at: &'a InJob, talk: &Talk) -> Head<'a> {
+fn head<'a>(at: &'a InJob, talk: &MessagesAndRuns) -> Head<'a> {
     let job = &at.job;
     let run = talk.running().filter(|_| job.lease().is_some());
     Head {
@@ -133,7 +133,7 @@ fn head<'a>(at: &'a InJob, talk: &Talk) -> Head<'a> {
 }
 
 /// Returns true if the job is completed and people have not accepted or rejected its changes yet.
-fn reviews(job: &Job, talk: &Talk) -> bool {
+fn reviews(job: &Job, talk: &MessagesAndRuns) -> bool {
     let is_open = job.pull.as_ref().is_none_or(|pull| pull.state == PullState::Open);
     let has_changes = talk.messages.iter().any(|message| !message.commits.is_empty());
     job.status() == JobStatus::Completed && is_open && has_changes

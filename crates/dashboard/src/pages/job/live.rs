@@ -14,9 +14,9 @@ use journeyman_core::job::event::LogEntry;
 use journeyman_core::message::MessageStatus;
 use serde::Deserialize;
 
-use super::block::{Scene, Steps, render_with};
+use super::block::{BlockContext, Steps, render_with};
 use super::now::{Now, Silence};
-use super::talk::Talk;
+use super::talk::MessagesAndRuns;
 use super::thread::render_fold;
 use super::update::{Change, Streams, divided};
 use super::{InJob, base, conversation, head, outcome};
@@ -73,7 +73,7 @@ struct Live {
     at: InJob,
     fold: Fold,
     log: Follow,
-    talk: Arc<Talk>,
+    talk: Arc<MessagesAndRuns>,
     /// The status of each receipt that was sent. Initially empty: the receipts on the page are not known, because the
     /// page may have been rendered before the latest entries.
     sent: HashMap<MessageId, MessageStatus>,
@@ -98,7 +98,7 @@ impl Live {
         let after = admitted.after;
         let from = from.max(at.job.numbering.back(after, MAX_REPLAYED));
         let mut fold = Fold::default();
-        let talk = Arc::new(Talk::read(&shared, at.job.id).await?);
+        let talk = Arc::new(MessagesAndRuns::read(&shared, at.job.id).await?);
         fold.begin_with(conversation::plan_before(&shared, &talk, at.job.id, from).await?);
         let mut read = from;
         while read < after {
@@ -236,7 +236,7 @@ impl Live {
         if let Some(job) = self.shared.services.store.job(self.at.job.id).await? {
             self.at.job = job;
         }
-        self.talk = Arc::new(Talk::read(&self.shared, self.at.job.id).await?);
+        self.talk = Arc::new(MessagesAndRuns::read(&self.shared, self.at.job.id).await?);
         Ok(())
     }
 
@@ -248,7 +248,7 @@ impl Live {
         let steps: HashMap<u64, usize> = self.steps();
         let rendered = tokio::task::spawn_blocking(move || {
             let mut budget = Budget::page();
-            let scene = Scene { at: &at, talk: &talk, has_outcome: true, highlighter: &highlighter };
+            let scene = BlockContext { at: &at, talk: &talk, has_outcome: true, highlighter: &highlighter };
             let change = |(block, is_new): (Block, bool)| {
                 let steps = steps.get(&block.seq).map(|count| Steps { count: *count, fold: None });
                 let content = render_with(&scene, &block, steps, &mut budget)?;

@@ -8,7 +8,7 @@ use journeyman_core::ports::StoreError;
 use journeyman_core::time::Timestamp;
 
 use super::InJob;
-use super::talk::Talk;
+use super::talk::MessagesAndRuns;
 use crate::conversation::Fold;
 use crate::fragment::Fragment;
 use crate::frame::Frame;
@@ -31,7 +31,7 @@ impl Silence {
     pub(super) async fn of(
         shared: &Shared,
         job: &Job,
-        talk: &Talk,
+        talk: &MessagesAndRuns,
         fold: &Fold,
         now: Timestamp,
     ) -> Result<Option<Self>, StoreError> {
@@ -70,7 +70,7 @@ struct NowView<'a> {
 
 impl Now {
     /// Returns what the job does now.
-    pub(super) fn of(at: &InJob, talk: &Talk, fold: &Fold, silence: Option<Silence>) -> Self {
+    pub(super) fn of(at: &InJob, talk: &MessagesAndRuns, fold: &Fold, silence: Option<Silence>) -> Self {
         let JobState::Active(work) = &at.job.state else { return Self::default() };
         let waits = |text: &str, since| Self { mark: "queued", text: text.to_owned(), since, ..Self::default() };
         let in_flight = match work {

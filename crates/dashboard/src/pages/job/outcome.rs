@@ -10,7 +10,7 @@ use journeyman_core::time::Timestamp;
 
 use super::InJob;
 use super::reason::{Link, Remedy};
-use super::talk::{Talk, ended, last_delivered};
+use super::talk::{MessagesAndRuns, ended, last_delivered};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
@@ -81,7 +81,7 @@ struct CommitRow {
 /// Renders the part. Call it within `spawn_blocking`, because rendering Markdown takes CPU time.
 pub(super) fn render(
     at: &InJob,
-    talk: &Talk,
+    talk: &MessagesAndRuns,
     hold: Option<&Hold>,
     highlighter: &Highlighter,
     budget: &mut Budget,
@@ -116,7 +116,7 @@ pub(super) fn render(
 }
 
 /// Returns the message that *Try again* sends once more, if the viewer may send messages.
-pub(super) fn retried<'a>(at: &InJob, talk: &'a Talk) -> Option<&'a Message> {
+pub(super) fn retried<'a>(at: &InJob, talk: &'a MessagesAndRuns) -> Option<&'a Message> {
     failed_message(&at.job, &talk.messages).filter(|_| at.viewer.can_write())
 }
 
@@ -152,7 +152,7 @@ impl WaitsFor {
 }
 
 impl ResultCard {
-    fn of(at: &InJob, talk: &Talk, highlighter: &Highlighter, budget: &mut Budget) -> Option<Self> {
+    fn of(at: &InJob, talk: &MessagesAndRuns, highlighter: &Highlighter, budget: &mut Budget) -> Option<Self> {
         let last = talk.last_delivered().filter(|message| message.status == MessageStatus::Finished)?;
         let (number, message) = talk.message(last.id)?;
         let answer = message.answer.as_deref().filter(|answer| !answer.trim().is_empty());
@@ -165,7 +165,7 @@ impl ResultCard {
 }
 
 /// Returns the newest commits of the job, oldest first, and the number of older ones.
-fn commits(talk: &Talk) -> (Vec<CommitRow>, usize) {
+fn commits(talk: &MessagesAndRuns) -> (Vec<CommitRow>, usize) {
     let of_message = |(place, message): (usize, &Message)| {
         let known = message.diff.as_ref().map(|diff| diff.commits.as_slice()).unwrap_or_default();
         let row = |sha: &journeyman_core::ids::Sha| {

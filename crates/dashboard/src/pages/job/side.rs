@@ -9,7 +9,7 @@ use journeyman_core::pull::IndexedPull;
 use journeyman_core::run::ReasonCode;
 
 use super::checks::ChecksLine;
-use super::talk::Talk;
+use super::talk::MessagesAndRuns;
 use super::{InJob, status};
 use crate::conversation::{Plan, Step};
 use crate::fragment::Fragment;
@@ -90,7 +90,12 @@ pub(super) struct SideData {
 }
 
 /// Renders the column.
-pub(super) fn render(at: &InJob, talk: &Talk, plan: Option<&Plan>, data: SideData) -> askama::Result<Fragment> {
+pub(super) fn render(
+    at: &InJob,
+    talk: &MessagesAndRuns,
+    plan: Option<&Plan>,
+    data: SideData,
+) -> askama::Result<Fragment> {
     let job = &at.job;
     let usage = talk.usage();
     Fragment::of(&Side {
@@ -114,7 +119,7 @@ pub(super) fn render(at: &InJob, talk: &Talk, plan: Option<&Plan>, data: SideDat
 }
 
 /// Renders the line that opens the column on narrow screens.
-pub(super) fn brief(at: &InJob, talk: &Talk, plan: Option<&Plan>, spent: u64) -> askama::Result<Fragment> {
+pub(super) fn brief(at: &InJob, talk: &MessagesAndRuns, plan: Option<&Plan>, spent: u64) -> askama::Result<Fragment> {
     let mark = match &at.job.state {
         JobState::Active(Work::Running { .. }) => "in_progress",
         JobState::Active(_) => "queued",

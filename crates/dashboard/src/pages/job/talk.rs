@@ -13,14 +13,14 @@ use crate::Shared;
 
 /// The messages and the runs of a job.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Talk {
+pub(super) struct MessagesAndRuns {
     /// The messages, in the order in which they were accepted.
     pub(super) messages: Vec<Message>,
     /// The runs, oldest first.
     pub(super) runs: Vec<Run>,
 }
 
-impl Talk {
+impl MessagesAndRuns {
     /// Reads the messages and the runs.
     pub(super) async fn read(shared: &Shared, job: JobId) -> Result<Self, StoreError> {
         let messages = shared.services.store.messages(job).await?;
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn the_time_of_a_message_is_that_of_its_runs() {
         let runs = vec![run(1, 0, Some(10)), run(1, 20, Some(25)), run(2, 5000, Some(5001)), run(2, 6000, None)];
-        let talk = Talk { messages: Vec::new(), runs };
+        let talk = MessagesAndRuns { messages: Vec::new(), runs };
         let message = |number| MessageId::from_uuid(Uuid::from_u128(number));
         assert_eq!(talk.worked(), Duration::from_secs(16));
         assert_eq!([1, 2, 3].map(|one| talk.worked_on(message(one)).as_secs()), [15, 1, 0]);

@@ -8,7 +8,7 @@ use journeyman_core::ids::MessageId;
 use journeyman_core::message::Message;
 use journeyman_core::time::Timestamp;
 
-use super::block::{Scene, Steps, render, render_with};
+use super::block::{BlockContext, Steps, render, render_with};
 use crate::conversation::{Block, Fold, Kind, Section};
 use crate::fragment::Fragment;
 use crate::highlight::Budget;
@@ -37,7 +37,7 @@ struct FoldView {
 
 /// Renders the conversation. On the newest window of the log, the middle of long sections is folded, and messages from
 /// before the window are shown. Call it within `spawn_blocking`.
-pub(super) fn render_thread(scene: &Scene<'_>, fold: &Fold, budget: &mut Budget) -> askama::Result<Thread> {
+pub(super) fn render_thread(scene: &BlockContext<'_>, fold: &Fold, budget: &mut Budget) -> askama::Result<Thread> {
     let mut items = Vec::new();
     let mut of_messages = HashMap::new();
     for section in fold.sections() {
@@ -77,7 +77,7 @@ pub(super) fn render_fold(section: &Section<'_>, folded: usize) -> askama::Resul
 }
 
 /// Returns the message of a section. The first section of a window may begin after its message.
-fn message_of<'a>(scene: &Scene<'a>, section: &Section<'_>) -> Option<&'a Message> {
+fn message_of<'a>(scene: &BlockContext<'a>, section: &Section<'_>) -> Option<&'a Message> {
     let id = match section.head.map(|head| &head.kind) {
         Some(Kind::Turn(id)) => Some(*id),
         _ => section.rest.first().and_then(|first| scene.talk.message_at(first.at)),
@@ -87,7 +87,7 @@ fn message_of<'a>(scene: &Scene<'a>, section: &Section<'_>) -> Option<&'a Messag
 
 /// Renders the messages that a run took before the window begins.
 fn earlier(
-    scene: &Scene<'_>,
+    scene: &BlockContext<'_>,
     fold: &Fold,
     mut of_messages: HashMap<MessageId, Steps>,
     budget: &mut Budget,

@@ -11,7 +11,7 @@ use journeyman_core::ports::{JobFilter, StatusCounts, StoreError};
 
 use super::begin;
 use super::query::{Choice, Chosen, Known, ListQuery, MAX_COUNT, Menu, ON_PAGE, url};
-use super::row::{self, JobRow, Places};
+use super::row::{self, JobRow, ProjectContexts};
 use crate::failure::{Failure, Page, rendered};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
@@ -105,7 +105,7 @@ impl<'a> JobList<'a> {
         shared: &Shared,
         (frame, path, project): (&'a Frame, &'a str, Option<&InProject>),
         query: &ListQuery,
-        places: &Places,
+        places: &ProjectContexts,
         found: &Found,
     ) -> Result<Fragment, Failure> {
         let jobs = found.jobs();

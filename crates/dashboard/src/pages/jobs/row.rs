@@ -19,7 +19,7 @@ use crate::size::Size;
 use crate::{Shared, visible, words};
 
 /// The contexts of projects, by their IDs.
-pub(in crate::pages) type Places = BTreeMap<ProjectId, InProject>;
+pub(in crate::pages) type ProjectContexts = BTreeMap<ProjectId, InProject>;
 
 /// A row of a list of jobs.
 pub(in crate::pages) struct JobRow {
@@ -71,7 +71,7 @@ impl Clock {
 }
 
 /// Returns the contexts of these projects.
-pub(in crate::pages) fn places(frame: &Frame, projects: impl IntoIterator<Item = Project>) -> Places {
+pub(in crate::pages) fn places(frame: &Frame, projects: impl IntoIterator<Item = Project>) -> ProjectContexts {
     let place = |project: Project| (project.id.clone(), InProject { frame: frame.clone(), project });
     projects.into_iter().map(place).collect()
 }
@@ -84,7 +84,11 @@ pub(in crate::pages) struct Rows {
 }
 
 /// Reads the summaries of jobs, and returns their rows. Jobs of projects that were deleted meanwhile are left out.
-pub(in crate::pages) async fn rows(shared: &Shared, places: &Places, jobs: &[Job]) -> Result<Rows, StoreError> {
+pub(in crate::pages) async fn rows(
+    shared: &Shared,
+    places: &ProjectContexts,
+    jobs: &[Job],
+) -> Result<Rows, StoreError> {
     let ids = jobs.iter().map(|job| job.id).collect();
     let summaries = shared.services.store.summaries_of_jobs(ids).await?;
     let none = JobSummary::default();

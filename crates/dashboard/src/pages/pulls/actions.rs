@@ -118,7 +118,7 @@ pub(super) async fn review(State(shared): State<Shared>, target: Target, fields:
 }
 
 /// Removes a comment from the review that is not submitted yet.
-pub(super) async fn remove_draft(target: Target, place: Place, fields: Fields) -> Response {
+pub(super) async fn remove_draft(target: Target, place: CommentNumber, fields: Fields) -> Response {
     let page = async {
         let (caller, project) = (target.caller(), &target.project.id);
         target.cases().remove_draft(&caller, project, target.number, place.0).await?;
@@ -129,7 +129,7 @@ pub(super) async fn remove_draft(target: Target, place: Place, fields: Fields) -
 }
 
 /// Resolves the thread of a comment on a line, or opens it again.
-pub(super) async fn resolve(target: Target, place: Place, fields: Fields) -> Response {
+pub(super) async fn resolve(target: Target, place: CommentNumber, fields: Fields) -> Response {
     let page = async {
         let (caller, project) = (target.caller(), &target.project.id);
         let is_resolved = fields.text("resolved") != "no";
@@ -143,9 +143,9 @@ pub(super) async fn resolve(target: Target, place: Place, fields: Fields) -> Res
 }
 
 /// The number of a comment in the path of a request.
-pub(super) struct Place(u64);
+pub(super) struct CommentNumber(u64);
 
-impl axum::extract::FromRequestParts<Shared> for Place {
+impl axum::extract::FromRequestParts<Shared> for CommentNumber {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut axum::http::request::Parts, shared: &Shared) -> Result<Self, Response> {

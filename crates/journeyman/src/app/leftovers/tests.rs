@@ -123,7 +123,7 @@ fn a_start_removes_all_leftovers_including_those_of_a_killed_start() {
     assert!(!data.join("removed").exists());
     // Files that other machines may be writing stay until they are old.
     let shared = [file(data.join("blobs/sessions/job_1/2.tar.draft")), file(data.join("repositories/shop.git/a.lock"))];
-    settings.blobs = BlobPlace::Folder { path: data.join("blobs"), shared: true };
+    settings.blobs = BlobLocation::Folder { path: data.join("blobs"), shared: true };
     settings.database = Database::Postgres("postgres://localhost/x".to_owned());
     remove(&settings, now);
     remove_slowly(&settings, now);

@@ -53,7 +53,7 @@ fn prepare(settings: &Settings, id: &str) -> anyhow::Result<HomeSize> {
     app::open_to_sandboxes(settings)?;
     let folder = scratch(settings, "prepare")?;
     block_on(async {
-        let sandbox = app::sandbox(settings, app::Asker::Check(folder.path()))?;
+        let sandbox = app::sandbox(settings, app::SandboxUser::Check(folder.path()))?;
         let found = ContainmentCheck::new(std::sync::Arc::clone(&sandbox), app::given_up(settings)).containment().await;
         let missing: Vec<&str> = found.missing().map(|guarantee| guarantee.name).collect();
         if !missing.is_empty() {

@@ -5,7 +5,7 @@ use journeyman_testkit::code_host::{Fault, Product};
 use serde_json::{Value, json};
 
 use super::{PATH, World, until, until_inbox};
-use crate::program::given::{Service, git_command};
+use crate::program::fixtures::{Service, git_command};
 
 /// What an agent does that merges the newest base and keeps both sides.
 const RESOLVE: &str = "[[run git merge -q origin/main || printf 'Good day and hello\\n' > hello.txt; \

@@ -4,7 +4,7 @@ use journeyman_testkit::code_host::Check;
 use serde_json::{Value, json};
 
 use super::{PATH, World, prompts, until};
-use crate::program::given::{Service, git};
+use crate::program::fixtures::{Service, git};
 
 impl World {
     /// Returns the newest commit of a pull request.

@@ -52,7 +52,7 @@ fn a_comment_brings_the_comments_above_it() {
 #[test]
 fn images_and_files_arrive_in_the_sandbox_and_images_in_the_prompt_of_an_agent_that_can() {
     for can in [true, false] {
-        let folder = crate::program::given::open_folder().keep();
+        let folder = crate::program::fixtures::open_folder().keep();
         let script = folder.join("agent.sh");
         std::fs::write(&script, AGENT.replace("CAN", if can { "true" } else { "false" })).unwrap();
         let script = script.display();

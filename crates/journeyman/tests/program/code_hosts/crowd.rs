@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::{PATH, World};
-use crate::program::given::Service;
+use crate::program::fixtures::Service;
 use crate::storm::parameter;
 
 #[test]

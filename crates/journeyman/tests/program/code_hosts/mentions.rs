@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{PATH, World, git, opened_by_people, until, until_inbox};
-use crate::program::given::Service;
+use crate::program::fixtures::Service;
 
 /// Returns the only job of the project.
 fn only_job(service: &Service) -> String {

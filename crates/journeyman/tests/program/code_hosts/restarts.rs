@@ -9,7 +9,7 @@ use journeyman_testkit::code_host::signature;
 use serde_json::Value;
 
 use super::{WEBHOOK_SECRET, World, settle_quickly};
-use crate::program::given::{Service, client};
+use crate::program::fixtures::{Service, client};
 use crate::storm::faketime;
 
 /// The time between two starts on the clock of the service. All leases of a killed process expire in it.

@@ -9,7 +9,7 @@ use journeyman_testkit::code_host::{App, CodeHostServer, Product, State, Token, 
 use serde_json::json;
 
 use super::{PATH, WEBHOOK_SECRET, World, hook, until_inbox};
-use crate::program::given::{Service, git};
+use crate::program::fixtures::{Service, git};
 
 /// The secret with which the code host signs the webhooks of one project.
 const PROJECT_SECRET: &str = "webhook-secret-of-the-project-4711";
@@ -119,7 +119,7 @@ async fn host_with_app() -> CodeHostServer {
 }
 
 fn app_table(url: &str, key: &str) -> String {
-    let file = crate::program::given::open_folder().keep().join("key.pem");
+    let file = crate::program::fixtures::open_folder().keep().join("key.pem");
     std::fs::write(&file, key).unwrap();
     format!(
         "[code-hosts.apps]\nkind = \"github\"\nurl = {url:?}\napp-id = 4242\napp-slug = \"acme-journeyman\"\n\

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::restarts::{Restarts, open_events};
 use super::{PATH, World, prompts};
-use crate::program::given::{Service, git};
+use crate::program::fixtures::{Service, git};
 use crate::storm::parameter;
 
 /// The faults of the code host.

@@ -11,7 +11,7 @@ use journeyman_testkit::{PATIENCE, until};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
-use crate::program::given::open_folder;
+use crate::program::fixtures::open_folder;
 
 pub(super) const IMAGE: &str = "localhost/journeyman-test:latest";
 

@@ -4,7 +4,7 @@ use journeyman_testkit::Postgres;
 use journeyman_testkit::slack_server::APP_TOKEN;
 use journeyman_testkit::slack_server::events::{mention, reply};
 
-use super::super::given::cluster;
+use super::super::fixtures::cluster;
 use super::{CHANNEL, ROOT, World, stand_in};
 
 #[test]

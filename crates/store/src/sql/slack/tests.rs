@@ -9,9 +9,9 @@ use crate::PostgresStore;
 use crate::postgres::SET_UP;
 use crate::sqlite::migrate;
 
-fn place() -> SlackPlace {
+fn place() -> SlackThreadId {
     let workspace = SlackWorkspaceId::from_uuid(Uuid::nil());
-    SlackPlace { workspace, channel: String::new(), thread: String::new() }
+    SlackThreadId { workspace, channel: String::new(), thread: String::new() }
 }
 
 #[test]

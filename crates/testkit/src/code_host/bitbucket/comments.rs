@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::filter::filtered;
 use super::{Sender, error, invalid, page, required, show_user, show_user_of, time};
-use crate::code_host::state::{LAST_LINE, Place, Pull, Repository, ReviewComment, State};
+use crate::code_host::state::{CommentedOn, LAST_LINE, Pull, Repository, ReviewComment, State};
 use crate::code_host::{Call, Reply};
 
 /// The fields by which comments are filtered and sorted.
@@ -24,7 +24,7 @@ struct Found<'a> {
 
 /// Returns all comments of a pull request, oldest first.
 fn all<'a>(found: &'a Repository, pull: &Pull) -> Vec<Found<'a>> {
-    let place = Place::Pull(pull.number);
+    let place = CommentedOn::Pull(pull.number);
     let comments = found.comments.iter().filter(|one| one.place == place);
     let comments =
         comments.map(|one| Found { id: one.id, author: one.author, body: &one.body, parent: None, line: None });
@@ -173,7 +173,7 @@ fn add(state: &mut State, call: &Call, sender: &Sender, found: &Repository, pull
         stored.anchors.insert(id, place);
         id
     } else {
-        state.add_comment(&found.path, Place::Pull(pull.number), author, body)
+        state.add_comment(&found.path, CommentedOn::Pull(pull.number), author, body)
     };
     shown(state, found, pull, id, 201)
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::comments::comments;
 use super::filter::filtered;
 use super::{Sender, error, id_of, invalid, page, required, show_user, show_user_of, time, uuid};
-use crate::code_host::state::{Place, Pull, PullState, Repository, State, User};
+use crate::code_host::state::{CommentedOn, Pull, PullState, Repository, State, User};
 use crate::code_host::{Call, Reply};
 
 /// The fields by which pull requests are filtered and sorted.
@@ -77,7 +77,7 @@ pub(super) fn show_pull(state: &State, found: &Repository, pull: &Pull, is_singl
 fn comment_count(found: &Repository, pull: &Pull) -> usize {
     let reviews = found.reviews.iter().filter(|review| review.pull == pull.number);
     let lines = reviews.flat_map(|review| review.comments.iter().map(|line| line.id));
-    let general = found.comments.iter().filter(|one| one.place == Place::Pull(pull.number)).map(|one| one.id);
+    let general = found.comments.iter().filter(|one| one.place == CommentedOn::Pull(pull.number)).map(|one| one.id);
     general.chain(lines).map(|root| 1 + found.thread(root).len()).sum()
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::pulls::text;
 use super::{EMOTICONS, PACKAGE, Request, TEXT_CHARS, error, invalid, level, not_permitted, page, show_user, unknown};
 use crate::code_host::Reply;
-use crate::code_host::state::{LAST_LINE, Place, Pull, Repository, ReviewComment, State};
+use crate::code_host::state::{CommentedOn, LAST_LINE, Pull, Repository, ReviewComment, State};
 
 /// A comment or a reply.
 struct Found<'a> {
@@ -18,7 +18,7 @@ struct Found<'a> {
 
 /// Returns all comments of a pull request that begin threads.
 fn roots<'a>(repository: &'a Repository, pull: &Pull) -> Vec<Found<'a>> {
-    let place = Place::Pull(pull.number);
+    let place = CommentedOn::Pull(pull.number);
     let comments = repository.comments.iter().filter(|one| one.place == place);
     let comments = comments.map(|one| Found { id: one.id, author: one.author, body: &one.body, line: None });
     let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
@@ -204,7 +204,7 @@ pub(super) fn comment(state: &mut State, request: &Request<'_>, pull: &Pull) -> 
         stored.anchors.insert(id, anchor);
         id
     } else {
-        state.add_comment(&repository.path, Place::Pull(pull.number), user.id, &body)
+        state.add_comment(&repository.path, CommentedOn::Pull(pull.number), user.id, &body)
     };
     let stored = state.by_id(repository.id).unwrap();
     if call.body["severity"] == "BLOCKER" {

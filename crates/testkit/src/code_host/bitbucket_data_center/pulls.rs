@@ -8,7 +8,7 @@ use super::{
     PACKAGE, Request, TEXT_CHARS, error, invalid, level, level_in, not_permitted, page, parts_of, show_repository,
     show_user, unknown,
 };
-use crate::code_host::state::{Place, Pull, PullState, Repository, State};
+use crate::code_host::state::{CommentedOn, Pull, PullState, Repository, State};
 use crate::code_host::{Call, Reply};
 
 /// The time of requests for later merges, in milliseconds since 1970.
@@ -164,7 +164,8 @@ pub(super) fn show_pull(state: &State, repository: &Repository, pull: &Pull) -> 
 fn properties(repository: &Repository, pull: &Pull) -> Value {
     let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
     let lines = reviews.flat_map(|review| review.comments.iter().map(|line| line.id));
-    let general = repository.comments.iter().filter(|one| one.place == Place::Pull(pull.number)).map(|one| one.id);
+    let general =
+        repository.comments.iter().filter(|one| one.place == CommentedOn::Pull(pull.number)).map(|one| one.id);
     let roots: Vec<u64> = general.chain(lines).collect();
     let replies = roots.iter().flat_map(|root| repository.thread(*root)).map(|reply| reply.id);
     let all: Vec<u64> = roots.iter().copied().chain(replies).collect();

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::pulls::review_comment;
 use super::{At, REACTIONS, error, show_user};
 use crate::code_host::Reply;
-use crate::code_host::state::{Comment, Place, Pull, Review};
+use crate::code_host::state::{Comment, CommentedOn, Pull, Review};
 
 /// Issues, and what pull requests share with them.
 impl At<'_> {
     pub(super) fn issue(&mut self, number: u64, below: &[&str]) -> Reply {
         let pull = self.found.pulls.iter().find(|pull| pull.number == number).cloned();
         let issue = self.found.issues.iter().find(|issue| issue.number == number).cloned();
-        let place = if pull.is_some() { Place::Pull(number) } else { Place::Issue(number) };
+        let place = if pull.is_some() { CommentedOn::Pull(number) } else { CommentedOn::Issue(number) };
         let exists = pull.is_some() || issue.is_some();
         match (self.method(), below) {
             (&Method::GET | &Method::POST, ["comments"]) if !exists && !self.request.is_forgejo => error(500, ""),
@@ -38,8 +38,8 @@ impl At<'_> {
 
     pub(super) fn show_comment(&self, comment: &Comment) -> Value {
         let page = match comment.place {
-            Place::Pull(number) => format!("pulls/{number}"),
-            Place::Issue(number) => format!("issues/{number}"),
+            CommentedOn::Pull(number) => format!("pulls/{number}"),
+            CommentedOn::Issue(number) => format!("issues/{number}"),
         };
         json!({
             "id": comment.id,
@@ -63,7 +63,7 @@ impl At<'_> {
         }
     }
 
-    pub(super) fn add_comment(&mut self, place: Place) -> Reply {
+    pub(super) fn add_comment(&mut self, place: CommentedOn) -> Reply {
         if let Some(refusal) = self.locked() {
             return refusal;
         }
@@ -86,7 +86,7 @@ impl At<'_> {
             return error(422, "[Body]: Required");
         }
         let lines = self.found.reviews.iter().flat_map(|review| {
-            let place = Place::Pull(review.pull);
+            let place = CommentedOn::Pull(review.pull);
             review.comments.iter().map(move |line| (line.id, review.author, place))
         });
         let lines: Vec<_> = lines.collect();

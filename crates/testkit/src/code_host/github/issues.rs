@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::super::changes::issue_key;
-use super::super::state::{Comment, Issue, Place, Pull, Repository, State, User};
+use super::super::state::{Comment, CommentedOn, Issue, Pull, Repository, State, User};
 use super::super::{Call, Reply};
 use super::answers::{Kind, below, error, filled, invalid, is_since, page, refused_body, sorted_comments, text, times};
 use super::located;
@@ -35,10 +35,10 @@ impl Entry<'_> {
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> CommentedOn {
         match self {
-            Self::Issue(issue) => Place::Issue(issue.number),
-            Self::Pull(pull) => Place::Pull(pull.number),
+            Self::Issue(issue) => CommentedOn::Issue(issue.number),
+            Self::Pull(pull) => CommentedOn::Pull(pull.number),
         }
     }
 
@@ -189,8 +189,8 @@ fn show(state: &State, found: &Repository, entry: Entry<'_>) -> Value {
 /// Describes a comment (schema `issue-comment`).
 fn show_comment(state: &State, found: &Repository, comment: &Comment) -> Value {
     let (kind, number) = match comment.place {
-        Place::Pull(number) => ("pull", number),
-        Place::Issue(number) => ("issues", number),
+        CommentedOn::Pull(number) => ("pull", number),
+        CommentedOn::Issue(number) => ("issues", number),
     };
     let (created, updated) = times(state, &format!("comment/{}", comment.id));
     let (id, api) = (comment.id, api(state, found));

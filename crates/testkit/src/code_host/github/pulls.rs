@@ -333,7 +333,8 @@ pub(super) fn show(state: &State, found: &Repository, pull: &Pull) -> Value {
     let replies: usize = lines.iter().map(|line| found.thread(*line).len()).sum();
     let base = found.branches.get(&pull.base).map_or("", String::as_str);
     let commits = found.github.ahead(&found.sha_of(pull), base).len();
-    let comments = found.comments.iter().filter(|one| one.place == super::super::Place::Pull(pull.number)).count();
+    let comments =
+        found.comments.iter().filter(|one| one.place == super::super::CommentedOn::Pull(pull.number)).count();
     if mergeable == Some(true) {
         // The commit that tries the merge is in no branch.
         let tried: String = found.sha_of(pull).chars().rev().collect();

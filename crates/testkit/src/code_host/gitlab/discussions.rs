@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::notes::{Note, refused_text};
 use super::{DEVELOPER, Request, error, forbidden, message, no_record, page, params};
 use crate::code_host::Reply;
-use crate::code_host::state::{LAST_LINE, Place, State};
+use crate::code_host::state::{CommentedOn, LAST_LINE, State};
 
 /// Returns the ID of the discussion that a note begins: 40 hexadecimal digits.
 fn discussion_id(root: u64) -> String {
@@ -14,7 +14,7 @@ fn discussion_id(root: u64) -> String {
 }
 
 impl Request<'_> {
-    pub(super) fn discussions(&self, state: &mut State, place: Place, rest: &[&str]) -> Reply {
+    pub(super) fn discussions(&self, state: &mut State, place: CommentedOn, rest: &[&str]) -> Reply {
         let call = self.call;
         let missing = || message(404, "404 Discussion Not Found");
         match (&call.method, rest) {
@@ -47,33 +47,35 @@ impl Request<'_> {
                     },
                 }
             }
-            (&Method::PUT, ["discussions", id]) if matches!(place, Place::Pull(_)) => match self.root_of(place, id) {
-                Some(root) if self.may_resolve(place, &root) => {
-                    self.resolve(state, root.id);
-                    Reply::json(200, &self.renewed(state).show_discussion(place, root.id))
+            (&Method::PUT, ["discussions", id]) if matches!(place, CommentedOn::Pull(_)) => {
+                match self.root_of(place, id) {
+                    Some(root) if self.may_resolve(place, &root) => {
+                        self.resolve(state, root.id);
+                        Reply::json(200, &self.renewed(state).show_discussion(place, root.id))
+                    }
+                    Some(_) => forbidden(),
+                    None => missing(),
                 }
-                Some(_) => forbidden(),
-                None => missing(),
-            },
+            }
             _ => error(404, "404 Not Found"),
         }
     }
 
     /// Returns the notes that begin discussions, the oldest first (`Noteable#discussion_ids_relation`).
-    fn discussion_ids(&self, place: Place) -> Vec<u64> {
+    fn discussion_ids(&self, place: CommentedOn) -> Vec<u64> {
         let mut roots: Vec<Note> = self.notes_of(place).into_iter().filter(|note| note.id == note.root).collect();
         roots.sort_by_key(|note| (!note.is_system, note.id));
         roots.iter().map(|note| note.id).collect()
     }
 
     /// Returns the note that begins a discussion.
-    fn root_of(&self, place: Place, discussion: &str) -> Option<Note> {
+    fn root_of(&self, place: CommentedOn, discussion: &str) -> Option<Note> {
         let is_it = |note: &Note| note.id == note.root && discussion_id(note.id) == discussion;
         self.notes_of(place).into_iter().find(is_it)
     }
 
     /// Shows a discussion, with its notes from the oldest on.
-    fn show_discussion(&self, place: Place, root: u64) -> Value {
+    fn show_discussion(&self, place: CommentedOn, root: u64) -> Value {
         let mut notes = self.notes_of(place);
         notes.retain(|note| note.root == root);
         notes.sort_by_key(|note| (note.id != root, note.id));
@@ -84,13 +86,13 @@ impl Request<'_> {
 
     /// "Create new merge request thread" and "Create new issue thread". With a position, the thread is on a line of a
     /// merge request.
-    fn create_thread(&self, state: &mut State, place: Place) -> Reply {
+    fn create_thread(&self, state: &mut State, place: CommentedOn) -> Reply {
         let text = params::text(self.call, "body").unwrap_or_default();
         if let Some(refusal) = refused_text(&text) {
             return refusal;
         }
         let position = params::value(self.call, "position").filter(Value::is_object);
-        let (Some(position), Place::Pull(number)) = (position, place) else {
+        let (Some(position), CommentedOn::Pull(number)) = (position, place) else {
             let id = state.add_comment(&self.found.path, place, self.user.id, &text);
             state.by_id(self.found.id).unwrap().gitlab.threads.insert(id);
             return Reply::json(201, &self.renewed(state).show_discussion(place, id));
@@ -139,7 +141,7 @@ impl Request<'_> {
 
     /// "Add note to existing merge request thread". An individual note becomes a thread. Members may reply in locked
     /// discussions (Merge requests API, `discussion_locked`), and only members read private projects.
-    fn reply(&self, state: &mut State, place: Place, root: &Note) -> Reply {
+    fn reply(&self, state: &mut State, place: CommentedOn, root: &Note) -> Reply {
         let text = params::text(self.call, "body").unwrap_or_default();
         if let Some(refusal) = refused_text(&text) {
             return refusal;
@@ -155,8 +157,8 @@ impl Request<'_> {
 
     /// "Resolve a merge request thread": developers and the author of the merge request may do it. The author of a note
     /// may resolve the note (`NotePolicy`).
-    fn may_resolve(&self, place: Place, note: &Note) -> bool {
-        let Place::Pull(number) = place else { return false };
+    fn may_resolve(&self, place: CommentedOn, note: &Note) -> bool {
+        let CommentedOn::Pull(number) = place else { return false };
         let is_author = self.found.pulls.iter().any(|pull| (pull.number, pull.author) == (number, self.user.id));
         note.kind.is_some() && (self.level() >= DEVELOPER || is_author || note.author == self.user.id)
     }

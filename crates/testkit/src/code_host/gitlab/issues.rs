@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Request, page};
 use crate::code_host::Reply;
-use crate::code_host::state::{Issue, Place, State};
+use crate::code_host::state::{CommentedOn, Issue, State};
 
 impl Request<'_> {
     pub(super) fn issue(&self, state: &mut State, issue: &Issue, rest: &[&str]) -> Reply {
@@ -14,7 +14,7 @@ impl Request<'_> {
             (&Method::GET, ["resource_label_events"]) => {
                 page(self.call, &self.url, self.label_events(issue, state.labeler))
             }
-            _ => self.conversation(state, Place::Issue(issue.number), rest),
+            _ => self.conversation(state, CommentedOn::Issue(issue.number), rest),
         }
     }
 
@@ -26,9 +26,9 @@ impl Request<'_> {
 
     /// Issues API, "Single project issue".
     fn show_issue(&self, issue: &Issue) -> Value {
-        let (created, updated) = self.times_of(Place::Issue(issue.number));
+        let (created, updated) = self.times_of(CommentedOn::Issue(issue.number));
         let reference = format!("#{}", issue.number);
-        let (up, down) = self.votes(Place::Issue(issue.number));
+        let (up, down) = self.votes(CommentedOn::Issue(issue.number));
         json!({
             "id": self.found.id * 1_000 + issue.number,
             "iid": issue.number,
@@ -47,7 +47,7 @@ impl Request<'_> {
             "author": self.show_person(issue.author),
             "type": "ISSUE",
             "issue_type": "issue",
-            "user_notes_count": self.found.comments.iter().filter(|one| one.place == Place::Issue(issue.number)).count(),
+            "user_notes_count": self.found.comments.iter().filter(|one| one.place == CommentedOn::Issue(issue.number)).count(),
             "upvotes": up,
             "downvotes": down,
             "due_date": null,
@@ -64,7 +64,7 @@ impl Request<'_> {
 
     /// Resource label events API, "List project issue label events": oldest first.
     fn label_events(&self, issue: &Issue, labeler: u64) -> Vec<Value> {
-        let (_, at) = self.times_of(Place::Issue(issue.number));
+        let (_, at) = self.times_of(CommentedOn::Issue(issue.number));
         let show = |(label, id): (&String, u64)| {
             json!({
                 "id": issue.number * 100 + id,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::records::Award;
 use super::{MAINTAINER, Request, TIME, error, forbidden, message, no_record, page, params, sort};
 use crate::code_host::Reply;
-use crate::code_host::state::{Place, Repository, State};
+use crate::code_host::state::{CommentedOn, Repository, State};
 
 /// The emoji that the stand-in knows.
 const EMOJI: [&str; 10] =
@@ -47,7 +47,7 @@ pub(super) fn refused_text(text: &str) -> Option<Reply> {
 
 impl Request<'_> {
     /// Returns the notes of a merge request or an issue.
-    pub(super) fn notes_of(&self, place: Place) -> Vec<Note> {
+    pub(super) fn notes_of(&self, place: CommentedOn) -> Vec<Note> {
         let found = &self.found;
         let mut notes = Vec::new();
         for comment in found.comments.iter().filter(|comment| comment.place == place) {
@@ -56,7 +56,7 @@ impl Request<'_> {
             let kind = is_thread.then_some("DiscussionNote");
             notes.push(Note { id, root: id, author: comment.author, body, kind, line: None, is_system: false });
         }
-        let number = if let Place::Pull(number) = place { number } else { 0 };
+        let number = if let CommentedOn::Pull(number) = place { number } else { 0 };
         let reviews = found.reviews.iter().filter(|review| review.pull == number);
         for (line, author) in reviews.flat_map(|review| review.comments.iter().map(|line| (line, review.author))) {
             let (id, body, kind) = (line.id, line.body.clone(), Some("DiffNote"));
@@ -76,7 +76,7 @@ impl Request<'_> {
         notes
     }
 
-    fn system_notes(&self, place: Place) -> Vec<Note> {
+    fn system_notes(&self, place: CommentedOn) -> Vec<Note> {
         let note = |id: u64, author: u64, body: String| Note {
             id,
             root: id,
@@ -87,12 +87,12 @@ impl Request<'_> {
             is_system: true,
         };
         match place {
-            Place::Issue(number) => {
+            CommentedOn::Issue(number) => {
                 let issues = self.found.issues.iter().filter(|issue| issue.number == number);
                 let editors = issues.flat_map(|issue| &issue.editors).zip(FIRST_SYSTEM_NOTE..);
                 editors.map(|(editor, id)| note(id, *editor, "changed the description".to_owned())).collect()
             }
-            Place::Pull(number) => {
+            CommentedOn::Pull(number) => {
                 let pulls = self.found.pulls.iter().filter(|pull| pull.number == number);
                 let show = |pull: &crate::code_host::state::Pull| {
                     note(FIRST_SYSTEM_NOTE + number, pull.author, format!("created branch `{}`", pull.head))
@@ -103,7 +103,7 @@ impl Request<'_> {
     }
 
     /// Notes API: the operations on notes outside of discussions.
-    pub(super) fn notes(&self, state: &mut State, place: Place, rest: &[&str]) -> Reply {
+    pub(super) fn notes(&self, state: &mut State, place: CommentedOn, rest: &[&str]) -> Reply {
         let call = self.call;
         match (&call.method, rest) {
             // The newest come first, by their IDs unless they are ordered by their last change.
@@ -137,12 +137,12 @@ impl Request<'_> {
         }
     }
 
-    pub(super) fn note_of(&self, place: Place, id: &str) -> Option<Note> {
+    pub(super) fn note_of(&self, place: CommentedOn, id: &str) -> Option<Note> {
         self.notes_of(place).into_iter().find(|note| note.id.to_string() == id)
     }
 
     /// Returns the answer with a note.
-    pub(super) fn shown(&self, place: Place, id: u64, status: u16) -> Reply {
+    pub(super) fn shown(&self, place: CommentedOn, id: u64, status: u16) -> Reply {
         match self.notes_of(place).iter().find(|note| note.id == id) {
             Some(note) => Reply::json(status, &self.show_note(place, note)),
             None => no_record(),
@@ -150,7 +150,7 @@ impl Request<'_> {
     }
 
     /// Notes API, "Modify existing merge request note". The author and maintainers may do it (`NotePolicy`).
-    pub(super) fn edit_note(&self, state: &mut State, place: Place, id: &str) -> Reply {
+    pub(super) fn edit_note(&self, state: &mut State, place: CommentedOn, id: &str) -> Reply {
         let Some(note) = self.note_of(place, id) else { return no_record() };
         if note.is_system || (note.author != self.user.id && self.level() < MAINTAINER) {
             return forbidden();
@@ -167,10 +167,10 @@ impl Request<'_> {
     }
 
     /// Shows a note (`API::Entities::Note`).
-    pub(super) fn show_note(&self, place: Place, note: &Note) -> Value {
+    pub(super) fn show_note(&self, place: CommentedOn, note: &Note) -> Value {
         let (kind, number) = match place {
-            Place::Pull(number) => ("MergeRequest", number),
-            Place::Issue(number) => ("Issue", number),
+            CommentedOn::Pull(number) => ("MergeRequest", number),
+            CommentedOn::Issue(number) => ("Issue", number),
         };
         let (created, updated) = if note.is_system {
             let (created, _) = self.times_of(place);
@@ -215,7 +215,7 @@ impl Request<'_> {
 
     /// Emoji reactions API, "Add a new emoji reaction", on a note or on the merge request or the issue itself. The
     /// messages are those of `lib/api/award_emoji.rb`.
-    pub(super) fn award(&self, state: &mut State, place: Place, note: Option<u64>) -> Reply {
+    pub(super) fn award(&self, state: &mut State, place: CommentedOn, note: Option<u64>) -> Reply {
         let found = note.and_then(|id| self.note_of(place, &id.to_string()));
         if note.is_some() && found.is_none() {
             return no_record();
@@ -243,8 +243,8 @@ impl Request<'_> {
             given.push(name.clone());
         }
         let (kind, number) = match place {
-            Place::Pull(number) => ("MergeRequest", number),
-            Place::Issue(number) => ("Issue", number),
+            CommentedOn::Pull(number) => ("MergeRequest", number),
+            CommentedOn::Issue(number) => ("Issue", number),
         };
         let shown = json!({
             "id": id,
@@ -260,7 +260,7 @@ impl Request<'_> {
     }
 
     /// Returns the numbers of thumbs up and thumbs down of a merge request or an issue.
-    pub(super) fn votes(&self, place: Place) -> (usize, usize) {
+    pub(super) fn votes(&self, place: CommentedOn) -> (usize, usize) {
         let awards = self.found.gitlab.awards.iter().filter(|award| award.place == place && award.note.is_none());
         let names: Vec<&str> = awards.map(|award| award.name.as_str()).collect();
         let count = |wanted: &str| names.iter().filter(|name| **name == wanted).count();

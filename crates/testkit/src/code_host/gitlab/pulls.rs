@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{DEVELOPER, Request, TIME, forbidden, invalid, message, page, params};
 use crate::code_host::Reply;
-use crate::code_host::state::{Place, Pull, PullState, State};
+use crate::code_host::state::{CommentedOn, Pull, PullState, State};
 
 /// The prefixes that mark the title of a draft (Draft merge requests, "Mark merge requests as drafts").
 const DRAFTS: [&str; 3] = ["draft:", "[draft]", "(draft)"];
@@ -61,22 +61,22 @@ impl Request<'_> {
                 page(self.call, &self.url, shown.collect())
             }
             (&Method::GET, ["reviewers"]) => self.reviewers(pull),
-            _ => self.conversation(state, Place::Pull(pull.number), rest),
+            _ => self.conversation(state, CommentedOn::Pull(pull.number), rest),
         }
     }
 
     /// Shows a merge request as lists do (`API::Entities::MergeRequestBasic`).
     pub(super) fn show_basic_pull(&self, pull: &Pull) -> Value {
         let sha = self.found.sha_of(pull);
-        let (created, updated) = self.times_of(Place::Pull(pull.number));
+        let (created, updated) = self.times_of(CommentedOn::Pull(pull.number));
         let status = self.detailed_merge_status(pull);
         let reference = format!("!{}", pull.number);
         let is_auto = self.found.auto_merges.contains(&pull.number);
-        let (up, down) = self.votes(Place::Pull(pull.number));
+        let (up, down) = self.votes(CommentedOn::Pull(pull.number));
         let mut labels = pull.labels.clone();
         labels.sort();
         let assignees = self.show_people(&pull.assignees);
-        let notes = self.notes_of(Place::Pull(pull.number));
+        let notes = self.notes_of(CommentedOn::Pull(pull.number));
         let mut shown = json!({
             "id": self.found.id * 1_000 + pull.number,
             "iid": pull.number,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::code_host::state::Place;
+use crate::code_host::state::CommentedOn;
 
 /// What only GitLab records about a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Records {
 /// An emoji reaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Award {
-    pub(super) place: Place,
+    pub(super) place: CommentedOn,
     /// The comment; `None` for the merge request or the issue itself.
     pub(super) note: Option<u64>,
     pub(super) user: u64,

@@ -1,6 +1,6 @@
 //! What the state of a repository tells.
 
-use super::{CommentReply, Place, Pull, Repository, Token};
+use super::{CommentReply, CommentedOn, Pull, Repository, Token};
 
 impl Token {
     /// Returns whether the token is for a repository.
@@ -57,7 +57,8 @@ impl Repository {
     #[must_use]
     pub fn has_comment(&self, pull: u64, comment: u64) -> bool {
         let root = self.root(comment);
-        self.has_line(pull, root) || self.comments.iter().any(|one| one.id == root && one.place == Place::Pull(pull))
+        self.has_line(pull, root)
+            || self.comments.iter().any(|one| one.id == root && one.place == CommentedOn::Pull(pull))
     }
 
     /// Returns the comment on a line that begins the thread of a comment or a reply.

@@ -12,7 +12,7 @@ use super::published;
 use crate::commit::CollectedCommits;
 use crate::commit::lfs_objects::Uploading;
 use crate::error::RunError;
-use crate::given::{BRANCH, Built, Fixture, fixture};
+use crate::fixtures::{BRANCH, Built, Fixture, fixture};
 
 fn pointer(content: &[u8]) -> Pointer {
     let mut hasher = Hasher::default();

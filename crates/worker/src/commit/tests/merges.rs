@@ -5,7 +5,7 @@ use journeyman_core::run::ReasonCode;
 
 use super::{published, with_base};
 use crate::commit::{CollectedCommits, Work};
-use crate::given::{Built, Fixture};
+use crate::fixtures::{Built, Fixture};
 
 /// Commits to `main` as people do, and shows it to the agent.
 async fn people_commit(fixture: &Fixture, files: &[(&str, &str)]) -> Sha {

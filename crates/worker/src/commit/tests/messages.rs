@@ -5,7 +5,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::message::Origin;
 
 use super::with_base;
-use crate::given::Fixture;
+use crate::fixtures::Fixture;
 
 async fn message_of(fixture: &Fixture, commit: &Sha) -> String {
     let mirror = fixture.mirror().await;

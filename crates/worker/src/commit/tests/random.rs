@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use journeyman_core::left_out::LeftOutReason;
 
 use super::with_base;
-use crate::given::Fixture;
+use crate::fixtures::Fixture;
 
 /// The folders and the names that files are made of.
 const FOLDERS: [&[u8]; 5] = [b"", b"src/", b"src/deep er/", b"ignored/", b"caf\xe9/"];

@@ -15,7 +15,7 @@ use journeyman_core::left_out::{LeftOut, LeftOutReason};
 
 use super::{COMMIT, told};
 use crate::commit::Work;
-use crate::given::{Built, Fixture, fixture, text_of};
+use crate::fixtures::{Built, Fixture, fixture, text_of};
 
 /// A repository and a turn in it.
 struct Shape {

@@ -3,7 +3,7 @@
 use journeyman_core::left_out::LeftOutReason;
 
 use super::published;
-use crate::given::Fixture;
+use crate::fixtures::Fixture;
 use crate::submodules::tests::{at_path, people, with_library};
 
 /// What the agent does, and what is published then. `$TOP` is the folder of the repositories, and `$OLD` and `$NEW` are the
@@ -145,7 +145,7 @@ async fn moved() -> (Fixture, String, String) {
     let lib = fixture.dir.path().join("lib.git");
     let newest = || {
         let mut git = std::process::Command::new("git");
-        crate::given::text_of(git.args(["rev-parse", "main"]).current_dir(&lib)).trim().to_owned()
+        crate::fixtures::text_of(git.args(["rev-parse", "main"]).current_dir(&lib)).trim().to_owned()
     };
     people(
         &fixture,

@@ -5,7 +5,7 @@ use journeyman_core::ports::Blobs as _;
 use journeyman_core::run::ReasonCode;
 
 use crate::error::RunError;
-use crate::given::{BRANCH, Fixture, VALUE, fixture};
+use crate::fixtures::{BRANCH, Fixture, VALUE, fixture};
 
 /// An attempt of an agent to run its code with a secret of the setup command.
 struct Attack {

@@ -8,7 +8,7 @@ use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_testkit::FakeSandbox;
 
 use crate::error::RunError;
-use crate::given::{Fixture, fixture};
+use crate::fixtures::{Fixture, fixture};
 
 fn failed<T: std::fmt::Debug>(result: Result<T, RunError>) -> Reason {
     let Err(RunError::Failed { reason, .. }) = result else { panic!("{result:?}") };

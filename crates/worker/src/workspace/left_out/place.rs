@@ -13,7 +13,7 @@ use crate::workspace::beneath::{folder_beneath, have_same_bytes, open_beneath, p
 
 /// What became of the files.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
+pub(super) struct WrittenFiles {
     /// True if the tree was changed.
     pub(super) has_changed: bool,
     /// The files in whose place the tree has something else.
@@ -33,8 +33,8 @@ pub(super) fn place(
     extracted: &Extracted,
     changed: &HashSet<PathBuf>,
     withheld: &HashSet<PathBuf>,
-) -> io::Result<Placed> {
-    let mut placed = Placed::default();
+) -> io::Result<WrittenFiles> {
+    let mut placed = WrittenFiles::default();
     // A git directory needs its empty folders too.
     for folder in &extracted.folders {
         placed.has_changed |= folder_beneath(tree, folder).is_ok();
@@ -45,7 +45,7 @@ pub(super) fn place(
             false => place_one(from, tree, path, changed.contains(path)),
         };
         match done.or_else(passed_over)? {
-            Done::Placed => placed.has_changed = true,
+            Done::WrittenFiles => placed.has_changed = true,
             Done::Same => {}
             Done::InTheWay => placed.in_the_way.push(path.clone()),
             Done::Lost => placed.lost.push(path.clone()),
@@ -62,7 +62,7 @@ pub(super) fn place(
 
 /// What became of a file.
 enum Done {
-    Placed,
+    WrittenFiles,
     /// The tree has the same file.
     Same,
     InTheWay,
@@ -84,7 +84,7 @@ fn place_one(from: &File, tree: &File, path: &Path, is_changed: bool) -> io::Res
         Err(error) => return Err(error.into()),
     }
     renameat(&source, name, &target, name)?;
-    Ok(Done::Placed)
+    Ok(Done::WrittenFiles)
 }
 
 /// Removes a file of the tree. Returns false if there is none.

@@ -3,9 +3,9 @@ use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
-use super::place::Placed;
+use super::place::WrittenFiles;
 use super::*;
-use crate::given::fixture;
+use crate::fixtures::fixture;
 use crate::workspace::home_archive::{self, HomeLimits};
 use crate::workspace::owner::{TEST_USER, give_to_test_user};
 
@@ -52,7 +52,7 @@ impl Case {
     }
 
     /// Moves what was stored into the new tree, in which the branch has changed these files.
-    fn place(&self, extracted: &Extracted, changed: &[&str]) -> Placed {
+    fn place(&self, extracted: &Extracted, changed: &[&str]) -> WrittenFiles {
         let changed = changed.iter().map(PathBuf::from).collect();
         let [from, tree] = ["folder", "new"].map(|name| open_folder(&self.path(name)).unwrap());
         place::place(&from, &tree, extracted, &changed, &HashSet::new()).unwrap()

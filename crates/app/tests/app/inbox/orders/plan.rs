@@ -8,7 +8,7 @@ use journeyman_core::hook::{HookContent, HostUser};
 use journeyman_testkit::MemoryHost;
 use proptest::prelude::*;
 
-use crate::app::inbox::given::{
+use crate::app::inbox::fixtures::{
     PULL, comment, created, deleted, edited, issue, labeled, pull_event, review, submitted,
 };
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
-use journeyman_identity::oidc::{Begun, Oidc, OidcError, OidcSettings, Person, Returned};
+use journeyman_identity::oidc::{Begun, Oidc, OidcError, OidcSettings, ProviderUser, Returned};
 use journeyman_testkit::oidc::{CLIENT_ID, CLIENT_SECRET, Fault, Provider};
 use journeyman_testkit::{PATIENCE, World, until_async};
 use url::Url;
@@ -46,12 +46,12 @@ impl Fixture {
         self.oidc.begin(&self.redirect, self.world.now()).await
     }
 
-    pub(crate) async fn finish(&self, begun: &Begun, returned: Returned) -> Result<Person, OidcError> {
+    pub(crate) async fn finish(&self, begun: &Begun, returned: Returned) -> Result<ProviderUser, OidcError> {
         self.oidc.finish(&begun.pending, returned, &self.redirect, self.world.now()).await
     }
 
     /// Runs a complete sign-in, as a browser does.
-    pub(crate) async fn sign_in(&self) -> Result<Person, OidcError> {
+    pub(crate) async fn sign_in(&self) -> Result<ProviderUser, OidcError> {
         let begun = self.begin().await?;
         let returned = visit(&begun.url).await;
         self.finish(&begun, returned).await

@@ -15,12 +15,12 @@ pub(super) const TABLES: [&str; 4] = ["agents", "code-hosts", "models", "prices"
 
 /// A position in a file, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FilePosition {
     line: usize,
     column: usize,
 }
 
-impl Place {
+impl FilePosition {
     /// Returns the place of a byte in a text.
     fn of(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
@@ -29,7 +29,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)
     }
@@ -38,7 +38,7 @@ impl fmt::Display for Place {
 /// A setting or a table of a configuration file.
 #[derive(Debug, PartialEq)]
 pub(super) struct Origin {
-    pub(super) place: Place,
+    pub(super) place: FilePosition,
     /// The settings of the file with this one alone; empty for a table.
     pub(super) alone: Layer,
 }
@@ -52,7 +52,7 @@ pub(super) fn origins(text: &str) -> Result<Origins, toml::de::Error> {
     let mut found = Origins::new();
     for (key, value) in root.get_ref() {
         let name: &str = key.get_ref();
-        let origin = |offset, alone| Origin { place: Place::of(text, offset), alone };
+        let origin = |offset, alone| Origin { place: FilePosition::of(text, offset), alone };
         match value.get_ref() {
             DeValue::Table(table) if TABLES.contains(&name) => {
                 // The names of models contain slashes.
@@ -86,7 +86,7 @@ pub(super) fn named<'a, T>(origins: &'a BTreeMap<String, T>, error: &str) -> Opt
 /// Explains an error about the content of a file, with its place and the name of the setting. `section` is the table in
 /// which it was found, or empty. Shows no line of the file, because it may contain a credential.
 pub(super) fn explained(text: &str, section: &str, error: &toml::de::Error) -> anyhow::Error {
-    let place = Place::of(text, error.span().map_or(text.len(), |span| span.start));
+    let place = FilePosition::of(text, error.span().map_or(text.len(), |span| span.start));
     // `toml` reports the keys above the error only in this text.
     let shown = error.to_string();
     let keys = shown.lines().find_map(|line| line.strip_prefix("in `")?.strip_suffix('`'));
@@ -145,9 +145,9 @@ mod tests {
     fn a_place_is_counted_in_characters_from_1() {
         let text = "a = 1\nü = x\n";
         for (offset, place) in [(0, "line 1, column 1"), (6, "line 2, column 1"), (11, "line 2, column 5")] {
-            assert_eq!(Place::of(text, offset).to_string(), place);
+            assert_eq!(FilePosition::of(text, offset).to_string(), place);
         }
-        assert_eq!(Place::of(text, text.len()).to_string(), "line 3, column 1");
+        assert_eq!(FilePosition::of(text, text.len()).to_string(), "line 3, column 1");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::config::{ClientEnvironment, client_environment};
 
 /// The options that choose an installation or a server.
 #[derive(Debug, Default, Args)]
-pub(super) struct PlaceArgs {
+pub(super) struct BackendArgs {
     #[command(flatten)]
     store: StoreArgs,
 
@@ -25,35 +25,35 @@ pub(super) struct PlaceArgs {
 
 /// The place where a command works.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Backend {
     /// The database of an installation.
     Store(StoreArgs),
     /// A server.
     Server(ConnectionArgs),
 }
 
-impl PlaceArgs {
+impl BackendArgs {
     /// Returns the place: what the options name, or else the server of `JOURNEYMAN_URL` or of the current context, or
     /// else the installation.
     ///
     /// # Errors
     /// The options name both, or the contexts cannot be read.
-    pub(super) fn choose(self) -> anyhow::Result<Place> {
+    pub(super) fn choose(self) -> anyhow::Result<Backend> {
         self.choose_in(&client_environment())
     }
 
-    fn choose_in(self, environment: &ClientEnvironment) -> anyhow::Result<Place> {
+    fn choose_in(self, environment: &ClientEnvironment) -> anyhow::Result<Backend> {
         let is_store = self.local || self.store.is_given();
         match (is_store, self.connection.is_given()) {
             (true, true) => Err(usage(
                 "the options name both a database and a server: use either --local, --config, --data-dir and \
                  --database-url, or --url, --key and --context",
             )),
-            (true, false) => Ok(Place::Store(self.store)),
-            (false, true) => Ok(Place::Server(self.connection)),
+            (true, false) => Ok(Backend::Store(self.store)),
+            (false, true) => Ok(Backend::Server(self.connection)),
             (false, false) => {
                 let is_server = environment.url.is_some() || ContextFile::read_of(environment)?.current().is_some();
-                Ok(if is_server { Place::Server(self.connection) } else { Place::Store(self.store) })
+                Ok(if is_server { Backend::Server(self.connection) } else { Backend::Store(self.store) })
             }
         }
     }
@@ -65,8 +65,8 @@ mod tests {
     use crate::cli::contexts::Context;
     use crate::cli::exit::{Exit, of_local};
 
-    fn is_server(options: PlaceArgs, environment: &ClientEnvironment) -> bool {
-        matches!(options.choose_in(environment).unwrap(), Place::Server(_))
+    fn is_server(options: BackendArgs, environment: &ClientEnvironment) -> bool {
+        matches!(options.choose_in(environment).unwrap(), Backend::Server(_))
     }
 
     fn connection() -> ConnectionArgs {
@@ -81,11 +81,11 @@ mod tests {
             config_home: Some(dir.path().to_owned()),
             ..ClientEnvironment::default()
         };
-        let options = PlaceArgs::default;
+        let options = BackendArgs::default;
         assert!(!is_server(options(), &environment(None)));
         assert!(is_server(options(), &environment(Some("http://h"))));
-        assert!(is_server(PlaceArgs { connection: connection(), ..options() }, &environment(None)));
-        assert!(!is_server(PlaceArgs { local: true, ..options() }, &environment(Some("http://h"))));
+        assert!(is_server(BackendArgs { connection: connection(), ..options() }, &environment(None)));
+        assert!(!is_server(BackendArgs { local: true, ..options() }, &environment(Some("http://h"))));
         let key = ClientEnvironment { key: Some("k".to_owned()), ..environment(None) };
         assert!(!is_server(options(), &key), "a key alone names no server");
 
@@ -97,12 +97,12 @@ mod tests {
         })
         .unwrap();
         assert!(is_server(options(), &environment(None)));
-        assert!(!is_server(PlaceArgs { local: true, ..options() }, &environment(None)));
+        assert!(!is_server(BackendArgs { local: true, ..options() }, &environment(None)));
     }
 
     #[test]
     fn options_that_name_both_are_refused() {
-        let both = PlaceArgs { local: true, connection: connection(), ..PlaceArgs::default() };
+        let both = BackendArgs { local: true, connection: connection(), ..BackendArgs::default() };
         assert_eq!(of_local(&both.choose_in(&ClientEnvironment::default()).unwrap_err()), Exit::Usage);
     }
 }

@@ -26,10 +26,10 @@ use journeyman_core::position::{DiffSide, LineRange, Position};
 use journeyman_core::project::{DEFAULT_SETTLE_SECONDS, Project};
 use journeyman_core::pull::{HostPull, Pull};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
-use journeyman_testkit::{Call, MemoryHost, OneDiff, Seeds as _, Tap};
+use journeyman_testkit::{MemoryHost, OneDiff, Seeds as _, StoreCall, Tap};
 use uuid::Uuid;
 
-use crate::app::given::{Fixture, Stored, fixture, operator, shop};
+use crate::app::fixtures::{Fixture, Stored, fixture, operator, shop};
 
 /// The number of the pull request of the job.
 pub(crate) const PULL: u64 = 1;
@@ -41,7 +41,7 @@ const DIFF: &str = "diff --git a/list.txt b/list.txt\n--- a/list.txt\n+++ b/list
 pub(crate) const SETTLE: Duration = Duration::from_secs(DEFAULT_SETTLE_SECONDS as u64);
 
 /// A project on a code host in memory. Its job has finished its first message and opened a pull request.
-pub(crate) struct Desk {
+pub(crate) struct InboxFixture {
     pub(crate) fixture: Fixture,
     pub(crate) host: MemoryHost,
     pub(crate) outbox: Outbox,
@@ -49,7 +49,7 @@ pub(crate) struct Desk {
     deliveries: AtomicU64,
 }
 
-impl Desk {
+impl InboxFixture {
     /// Returns a desk for each kind of store.
     pub(crate) async fn all() -> Vec<Self> {
         Self::all_with(|_| {}).await
@@ -69,7 +69,7 @@ impl Desk {
         Self::of(Stored::sqlite(), &|_| {}).await
     }
 
-    /// Returns a desk over a store whose calls are points at which [`Desk::crash`] can end a process.
+    /// Returns a desk over a store whose calls are points at which [`InboxFixture::crash`] can end a process.
     pub(crate) async fn crashing() -> Self {
         Self::of(Stored::sqlite().tapped(Arc::new(Yields)), &|_| {}).await
     }
@@ -319,12 +319,12 @@ struct Yields;
 
 #[async_trait]
 impl Tap for Yields {
-    async fn before(&self, _: Call<'_>) -> Result<(), StoreError> {
+    async fn before(&self, _: StoreCall<'_>) -> Result<(), StoreError> {
         tokio::task::yield_now().await;
         Ok(())
     }
 
-    async fn after(&self, _: Call<'_>) -> Result<(), StoreError> {
+    async fn after(&self, _: StoreCall<'_>) -> Result<(), StoreError> {
         tokio::task::yield_now().await;
         Ok(())
     }
