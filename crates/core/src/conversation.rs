@@ -19,7 +19,7 @@ pub enum Permission {
     Admin,
 }
 
-/// The place of a comment that the service writes.
+/// What a comment of the service is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommentTarget {
     /// A pull request, by its number.

@@ -220,7 +220,7 @@ impl Role {
     }
 }
 
-/// A user to ask.
+/// A user whom a merge request asks for something.
 struct RequestedUser {
     role: Role,
     name: String,

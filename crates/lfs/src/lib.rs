@@ -145,7 +145,7 @@ impl Clients {
     }
 }
 
-/// The place of the objects of a remote.
+/// The location of the objects of a remote.
 enum ObjectLocation<'a> {
     Hosted(Hosted<'a>),
     Folder(ObjectFolder),

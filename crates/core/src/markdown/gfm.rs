@@ -233,7 +233,7 @@ fn write_table(alignments: &[Alignment], rows: &[Vec<Vec<Inline>>], lines: &mut 
     }
 }
 
-/// Where a line is written.
+/// The construct in which a line is written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InlineContext {
     pub(super) is_heading: bool,

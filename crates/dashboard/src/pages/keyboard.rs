@@ -13,7 +13,7 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/keyboard", get(show))
 }
 
-/// A place, and the keys that act there.
+/// Pages, or parts of them, and the keys that act there.
 struct ShortcutScope {
     name: &'static str,
     keys: &'static [Key],

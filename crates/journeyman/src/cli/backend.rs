@@ -1,4 +1,4 @@
-//! The place where a command works: the database of an installation on this machine, or a server.
+//! What a command works on: the database of an installation on this machine, or a server.
 
 use clap::Args;
 
@@ -23,7 +23,7 @@ pub(super) struct BackendArgs {
     local: bool,
 }
 
-/// The place where a command works.
+/// What a command works on.
 #[derive(Debug)]
 pub(super) enum Backend {
     /// The database of an installation.
@@ -33,7 +33,7 @@ pub(super) enum Backend {
 }
 
 impl BackendArgs {
-    /// Returns the place: what the options name, or else the server of `JOURNEYMAN_URL` or of the current context, or
+    /// Returns the backend: what the options name, or else the server of `JOURNEYMAN_URL` or of the current context, or
     /// else the installation.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use super::fixtures::{Service, Site};
 use crate::binary::program;
 
-/// A person at another machine than that of the service.
+/// A user on another machine than that of the service.
 pub(crate) struct RemoteUser {
     pub(crate) home: tempfile::TempDir,
 }

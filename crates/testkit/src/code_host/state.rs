@@ -248,7 +248,7 @@ pub struct Issue {
     pub editors: Vec<u64>,
 }
 
-/// The place of a comment.
+/// What a comment is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommentedOn {
     /// The conversation of a pull request.

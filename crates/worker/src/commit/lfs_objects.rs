@@ -66,8 +66,8 @@ pub(crate) struct StagedObjects {
     pub(crate) refused: HashSet<PathBuf>,
 }
 
-/// A file of the tree that belongs in Git LFS.
-enum LfsFile {
+/// A file of the tree that the attributes assign to Git LFS.
+enum LfsCandidate {
     /// Its content is kept in the cache.
     Content(Converted),
     /// It is a pointer to an object that the code host may have or not.
@@ -107,9 +107,9 @@ impl TurnObjects<'_> {
         let (mut unknown, mut converted) = (Vec::new(), Vec::new());
         for found in found.await.map_err(io::Error::other)?? {
             match found {
-                LfsFile::Content(file) => converted.push(file),
-                LfsFile::Unknown(path, pointer) => unknown.push((path, pointer)),
-                LfsFile::Other => {}
+                LfsCandidate::Content(file) => converted.push(file),
+                LfsCandidate::Unknown(path, pointer) => unknown.push((path, pointer)),
+                LfsCandidate::Other => {}
             }
         }
         let new = converted.iter().map(|file| &file.pointer).chain(unknown.iter().map(|(_, pointer)| pointer));
@@ -213,34 +213,34 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(&self, tree: &Path, paths: Vec<PathBuf>) -> io::Result<Vec<LfsFile>> {
+    fn read(&self, tree: &Path, paths: Vec<PathBuf>) -> io::Result<Vec<LfsCandidate>> {
         let top = open_folder(tree)?;
         paths.into_iter().map(|path| self.read_one(&top, tree, path)).collect()
     }
 
-    fn read_one(&self, top: &File, tree: &Path, path: PathBuf) -> io::Result<LfsFile> {
+    fn read_one(&self, top: &File, tree: &Path, path: PathBuf) -> io::Result<LfsCandidate> {
         // A file that the service cannot open is left to git.
-        let Ok(mut file) = open_beneath(top, &path) else { return Ok(LfsFile::Other) };
+        let Ok(mut file) = open_beneath(top, &path) else { return Ok(LfsCandidate::Other) };
         if !file.metadata()?.is_file() {
-            return Ok(LfsFile::Other);
+            return Ok(LfsCandidate::Other);
         }
         let mut beginning = Vec::new();
         (&file).take(POINTER_BYTES).read_to_end(&mut beginning)?;
         if beginning.is_empty() {
-            return Ok(LfsFile::Other);
+            return Ok(LfsCandidate::Other);
         }
         if let Some(pointer) = Pointer::parse(&beginning) {
             return Ok(match has(&self.start, &pointer) || self.find(tree, &pointer)? {
-                true => LfsFile::Other,
-                false => LfsFile::Unknown(path, pointer),
+                true => LfsCandidate::Other,
+                false => LfsCandidate::Unknown(path, pointer),
             });
         }
         let is_executable = fstat(&file)?.st_mode & 0o100 != 0;
         file.rewind()?;
         match self.cache.keep(&mut file, &self.draft, self.file_bytes) {
-            Ok(pointer) => Ok(LfsFile::Content(Converted { path, pointer, is_executable })),
+            Ok(pointer) => Ok(LfsCandidate::Content(Converted { path, pointer, is_executable })),
             // The file has grown since the scan.
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok(LfsFile::Other),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok(LfsCandidate::Other),
             Err(error) => Err(error),
         }
     }

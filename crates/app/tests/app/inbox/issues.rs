@@ -324,7 +324,7 @@ async fn a_comment_on_the_issue_reaches_its_job_and_is_answered_there() {
 async fn an_issue_beyond_the_hourly_limit_says_so() {
     for desk in InboxFixture::all_with(|project| project.settings.limits.create_per_hour = Some(2)).await {
         let (name, maria) = (desk.name(), desk.maria());
-        // The job of the desk was the first of this hour.
+        // The job of the fixture was the first of this hour.
         for number in [5, 6] {
             desk.deliver_by(&maria, labeled(&issue(number, &maria, "It crashes."))).await;
             desk.carry_out().await;

@@ -34,7 +34,7 @@ fn on_other(comment: HostComment) -> HookContent {
     HookContent::Comment { number: OTHER, action: CommentAction::Created, comment }
 }
 
-/// Returns the messages of all jobs but that of the desk.
+/// Returns the messages of all jobs but that of the fixture.
 async fn of_new_jobs(desk: &InboxFixture) -> Vec<Message> {
     let mut found = Vec::new();
     for job in desk.jobs().await.into_iter().filter(|job| job.id != desk.job) {
