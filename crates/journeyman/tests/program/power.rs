@@ -52,8 +52,9 @@ fn cut(site: &Site, service: Service, image: &Path, name: &str) -> PathBuf {
     let data = format!("/proc/{}/root{}", service.id(), site.path("data").display());
     let copy = site.path(name);
     // A file that is not synced shows whether the copy of the image lacks such data. If the kernel has much data in
-    // memory, it may write the file by itself at any time; the cut is then repeated.
-    let control = (0..20).map(|attempt| format!("unsynced-{attempt}")).find(|control| {
+    // memory, it may write the file by itself at any time; the cut is then repeated. No cut reuses a name: the disk may
+    // have the file that an earlier cut has written.
+    let control = (0..20).map(|attempt| format!("unsynced-{name}-{attempt}")).find(|control| {
         let file = Path::new(&data).join(control);
         std::fs::write(&file, "x").unwrap();
         std::fs::copy(image, &copy).unwrap();
