@@ -3,8 +3,9 @@
 use journeyman_core::decision::pull::MOST_DRAFTS;
 use journeyman_core::hook::{CommentKind, HostUser};
 use journeyman_core::ids::{JobId, ProjectId};
-use journeyman_core::inbox::batch::{Part, prompt_about};
+use journeyman_core::inbox::batch::prompt_about;
 use journeyman_core::inbox::earlier::Earlier;
+use journeyman_core::inbox::part::Part;
 use journeyman_core::inbox::text::Dialect;
 use journeyman_core::key::Scope;
 use journeyman_core::message::DeliveryMode;

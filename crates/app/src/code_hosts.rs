@@ -3,11 +3,10 @@
 mod findings;
 mod unclaimed;
 
+use journeyman_core::code_host::check::InvalidCodeHost;
 use journeyman_core::code_host::draft::Draft;
 use journeyman_core::code_host::manifest::CreatedApp;
-use journeyman_core::code_host::{
-    CodeHost, CodeHostId, DefinedIn, HostKind, HostSecret, HostSecretChanges, InvalidCodeHost,
-};
+use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostSecret, HostSecretChanges};
 use journeyman_core::decision::Once;
 use journeyman_core::finding::Finding;
 use journeyman_core::ports::{DescribedHost, ForgeError};

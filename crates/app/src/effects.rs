@@ -10,12 +10,16 @@ use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::{Job, pull_updates};
 use journeyman_core::message::{MessageSource, MessageStatus};
-use journeyman_core::ports::{Diffs, Discussion, EffectError, EffectHandler, Forge, ForgeError, StoreError};
+use journeyman_core::ports::{Diffs, Discussion, EffectError, EffectHandler, Forge, ForgeError};
 use journeyman_core::project::{Answers, Project};
 
+use self::failed::Failed;
+use self::repository::is_at;
 use crate::UseCases;
 use crate::summary::Summary;
 
+pub(crate) mod failed;
+pub(crate) mod repository;
 mod review;
 mod status;
 
@@ -31,34 +35,6 @@ impl HostEffects {
     #[must_use]
     pub const fn new(cases: UseCases, diffs: Arc<dyn Diffs>) -> Self {
         Self { cases, diffs }
-    }
-}
-
-/// An error of an effect.
-pub(crate) enum Failed {
-    /// Another attempt may succeed.
-    Later(String),
-    /// No attempt will succeed.
-    Never(String),
-}
-
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Self {
-        Self::Later(error.to_string())
-    }
-}
-
-impl From<ForgeError> for Failed {
-    fn from(error: ForgeError) -> Self {
-        match error {
-            // A person may set another credential within a day.
-            ForgeError::Credential(_) | ForgeError::RateLimited(_) | ForgeError::Unclear(_) => {
-                Self::Later(error.to_string())
-            }
-            ForgeError::NoPulls(_) | ForgeError::NotFound(_) | ForgeError::Denied(_) | ForgeError::Refused(_) => {
-                Self::Never(error.to_string())
-            }
-        }
     }
 }
 
@@ -191,12 +167,6 @@ impl HostEffects {
     fn url(&self, job: &Job) -> String {
         self.cases.job_page(job)
     }
-}
-
-/// Returns whether a pull request or issue of a repository is that of the project: the project may have another repository
-/// now, with other pull requests and issues of the same numbers.
-pub(crate) async fn is_at(forge: &dyn Forge, repository: &PullRepository) -> Result<bool, ForgeError> {
-    Ok(forge.host() == repository.host && forge.repository().await?.id == repository.id)
 }
 
 /// Reacts to all comments of a message. A comment that was deleted meanwhile, or to which the service may not react, is

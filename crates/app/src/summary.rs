@@ -19,7 +19,8 @@ use journeyman_core::project::{Answers, Resolve};
 use uuid::Uuid;
 
 use crate::UseCases;
-use crate::effects::{Failed, is_at};
+use crate::effects::failed::Failed;
+use crate::effects::repository::is_at;
 
 /// The time for which a summary is locked if its process dies. It is longer than the time limits of those who write it.
 const LOCKED: Duration = TASK_LEASE;

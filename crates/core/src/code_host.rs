@@ -5,7 +5,7 @@
 //! request; this project says pull request for both.
 
 mod address;
-mod check;
+pub mod check;
 pub mod ci_files;
 pub mod draft;
 pub mod expiry;
@@ -13,6 +13,7 @@ pub mod manifest;
 mod no_reply;
 mod pull_ref;
 mod repository;
+mod resource;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,15 +21,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::refusal::ResourceKind;
-use crate::resource::Resource;
 use crate::secret::SecretValue;
 use crate::time::Timestamp;
 use crate::version::FIRST_VERSION;
 
 pub use address::{HostName, RepositoryPath};
 
-pub use self::check::{InvalidCodeHost, check, normalize_url};
 pub use self::pull_ref::{PullRef, PullRepository, PullState};
 pub use self::repository::HostRepository;
 
@@ -256,47 +254,6 @@ pub struct CodeHost {
     pub created_at: Timestamp,
     /// The number of the current version. Every change increases it.
     pub version: u64,
-}
-
-impl Resource for CodeHost {
-    const KIND: ResourceKind = ResourceKind::CodeHost;
-    const HAS_CHOSEN_ID: bool = true;
-    type Id = CodeHostId;
-    type Secrets = HostSecretChanges;
-    /// `true` if a project names the code host.
-    type Related = bool;
-
-    fn id(&self) -> &CodeHostId {
-        &self.id
-    }
-
-    fn unique_name(&self) -> String {
-        self.name().0
-    }
-
-    fn version(&self) -> u64 {
-        self.version
-    }
-
-    fn with_version(self, version: u64) -> Self {
-        Self { version, ..self }
-    }
-
-    /// [`draft::Draft::host`] has checked the fields together with the secrets.
-    fn check(&self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_unused(is_used: &bool) -> Result<(), String> {
-        if !is_used {
-            return Ok(());
-        }
-        Err("a project uses this code host; change codeHost.host of the project first".to_owned())
-    }
-
-    fn exists() -> String {
-        "a code host with this ID or this address already exists".to_owned()
-    }
 }
 
 impl CodeHost {

@@ -6,5 +6,7 @@
 //! | [`summary`] | finds a subject in the agent's answer |
 //! | [`subject`] | chooses the subject, and fills the project's template |
 
+pub mod kind;
 pub mod subject;
 pub mod summary;
+mod verbs;

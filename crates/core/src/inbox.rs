@@ -16,14 +16,17 @@ pub mod around;
 pub mod batch;
 pub mod earlier;
 pub mod files;
-mod form;
+pub mod form;
 pub mod issue;
+pub mod part;
+pub mod quoted;
 pub mod refusal;
 pub mod review;
 pub mod route;
 pub mod sections;
 mod suggested;
 pub mod text;
+pub mod threads;
 pub mod version;
 
 use std::time::Duration;

@@ -21,6 +21,7 @@ pub mod pull_updates;
 mod state;
 pub mod summary;
 pub mod turn;
+pub mod updates;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,8 +30,8 @@ use crate::checks::{self, JobChecks};
 use crate::diff_stat::DiffStat;
 use crate::epoch::{Gap, Numbering, after_gaps};
 use crate::ids::{JobId, MessageId, ProjectId, WorkerId};
-use crate::job::pull_updates::JobUpdates;
 use crate::job::turn::TurnBegun;
+use crate::job::updates::JobUpdates;
 use crate::model::Effort;
 use crate::pull::Pull;
 use crate::pull::existing::ExistingPull;
@@ -318,6 +319,14 @@ impl Job {
     #[must_use]
     pub fn branch_name(&self) -> String {
         self.branch.as_ref().map_or_else(|| self.branch_of(1), |branch| branch.name.clone())
+    }
+
+    /// Returns the name of the job's earlier branch whose commits the branch of a turn begins with, because its pull
+    /// request was closed; `None` if there are none, or if they were published. This is the job at the start of the turn.
+    #[must_use]
+    pub fn carried_over(&self, turn: &TurnBegun) -> Option<String> {
+        let is_first = self.unpublished.is_empty() && turn.pushed.is_none();
+        (turn.generation > 1 && turn.head != turn.base && is_first).then(|| self.branch_of(turn.generation - 1))
     }
 
     /// Returns the name of a branch that the job begins: the number `generation` among its branches, from 1.

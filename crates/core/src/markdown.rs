@@ -14,6 +14,7 @@
 //! Links and markers that the service writes itself do not pass through here.
 
 mod active;
+mod cut;
 mod gfm;
 mod hidden;
 mod line;
@@ -23,12 +24,10 @@ mod split;
 mod tests;
 mod tree;
 
+pub use cut::cut;
 pub use line::{discord_line, gfm_code, gfm_line, gfm_link_text, plain_line, slack_code, slack_line, title};
 
 use tree::Source;
-
-/// The end of a text that was cut.
-const CUT: char = '…';
 
 /// Returns the text of an agent or a person as Markdown that has no effects on a code host, with at most `most`
 /// characters. A longer text is cut, so that its code and lists still end, and ends with `…`.
@@ -66,14 +65,5 @@ fn fitting(text: &str, most: usize, write: impl Fn(&str) -> String) -> String {
         }
         chars = (chars * most / length).min(chars - 1);
         written = if chars == 0 { String::new() } else { write(&cut(text, chars)) };
-    }
-}
-
-/// Cuts a text to a number of characters. The last one is then `…`.
-#[must_use]
-pub fn cut(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        Some(_) => text.chars().take(chars.saturating_sub(1)).chain([CUT]).collect(),
-        None => text.to_owned(),
     }
 }

@@ -1,6 +1,6 @@
 //! A project: a repository and how agents work on it.
 
-mod check;
+pub mod check;
 mod checkout;
 pub mod hold;
 mod host;
@@ -19,7 +19,6 @@ use crate::model::budget::Budgets;
 use crate::time::Timestamp;
 use crate::version::FIRST_VERSION;
 
-pub use check::check;
 pub use checkout::{CheckoutSettings, Lfs, Submodules};
 pub use host::{Host, RestrictedHost, repository_host};
 use host_settings::is_default;

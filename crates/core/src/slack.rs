@@ -11,6 +11,7 @@ mod post;
 pub mod route;
 pub mod status;
 pub mod text;
+mod thread;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::secret::SecretValue;
 use crate::time::Timestamp;
 use crate::user::TokenHash;
 
+pub use self::thread::{SlackThread, SlackThreadId};
 pub use post::{NewSlackPost, SlackPost, SlackPostContent, SlackPostState, SlackPosted};
 
 /// The largest body of a request from Slack, in bytes.
@@ -142,17 +144,6 @@ pub type SlackSecrets = BTreeMap<SlackSecret, SecretValue>;
 
 /// Changes of the secrets of a workspace: a new value, or `None` to remove it.
 pub type SlackSecretChanges = BTreeMap<SlackSecret, Option<SecretValue>>;
-
-/// The thread of a message: the channel and the timestamp of the first message.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct SlackThreadId {
-    /// The workspace.
-    pub workspace: SlackWorkspaceId,
-    /// The ID of the channel.
-    pub channel: String,
-    /// The timestamp of the first message of the thread.
-    pub thread: String,
-}
 
 impl SlackSettings {
     /// Returns whether an event is for this installation of the app. In a channel that is shared with another workspace,
@@ -344,17 +335,6 @@ pub struct SlackInboxEvent {
     pub message: Option<MessageId>,
     /// The number of attempts: the fencing token of a claim.
     pub attempts: u32,
-}
-
-/// The thread of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SlackThread {
-    /// The place.
-    pub place: SlackThreadId,
-    /// The project of the job.
-    pub project: ProjectId,
-    /// The job.
-    pub job: JobId,
 }
 
 /// The next step for a claimed event.

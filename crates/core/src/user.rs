@@ -4,19 +4,20 @@
 //! with keys, a slow hash would not add protection. Passwords get a slow hash, outside of this crate.
 
 pub mod passkey;
+mod role;
 pub mod second_factor;
+mod token;
 
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-
 use self::passkey::Passkeys;
 use self::second_factor::SecondFactor;
 use crate::ids::UserId;
-use crate::key::Scope;
-use crate::time::{IdGen, Timestamp};
+use crate::time::Timestamp;
+
+pub use self::role::Role;
+pub use self::token::{TokenHash, is_token, new_token};
 
 /// The maximum length of a user name, in characters.
 pub const MAX_NAME_CHARS: usize = 100;
@@ -40,48 +41,6 @@ pub const SETUP_LINK_LIFETIME: Duration = Duration::from_hours(24);
 
 /// The lifetime of a link with which any other user sets a password.
 pub const SIGN_IN_LINK_LIFETIME: Duration = Duration::from_hours(7 * 24);
-
-/// The role of a user, which determines what the user may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// May do everything, including the management of projects, all keys, users, and the audit log.
-    Administrator,
-    /// May work with the jobs and pull requests of all projects, and may create keys, each limited to named projects.
-    Member,
-    /// May view projects, jobs and pull requests.
-    Viewer,
-}
-
-impl Role {
-    /// All roles, the most powerful first.
-    pub const ALL: [Self; 3] = [Self::Administrator, Self::Member, Self::Viewer];
-
-    /// Returns the name in the store and on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Administrator => "administrator",
-            Self::Member => "member",
-            Self::Viewer => "viewer",
-        }
-    }
-
-    /// Finds a role by its [`Role::name`].
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.name() == name)
-    }
-
-    /// Returns the scope that an API key needs for the same access to jobs.
-    #[must_use]
-    pub const fn scope(self) -> Scope {
-        match self {
-            Self::Administrator | Self::Member => Scope::Write,
-            Self::Viewer => Scope::Read,
-        }
-    }
-}
 
 /// The hash of a password, as a PHC string. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
@@ -159,45 +118,6 @@ pub fn user_name(text: &str) -> Result<String, InvalidName> {
         return Err(InvalidName);
     }
     Ok(name)
-}
-
-/// The SHA-256 of the token of a session or sign-in link, or of a code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TokenHash(pub [u8; 32]);
-
-impl TokenHash {
-    /// Computes the hash of a token.
-    #[must_use]
-    pub fn of(token: &str) -> Self {
-        Self(Sha256::digest(token.as_bytes()).into())
-    }
-
-    /// Returns the first bytes as text, to distinguish sessions. They reveal nothing about the token.
-    #[must_use]
-    pub fn short(&self) -> String {
-        hexadecimal(&self.0[..8])
-    }
-}
-
-/// Generates a token of 64 characters, and returns it with its hash. The token is given to its user once, and never
-/// stored.
-#[must_use]
-pub fn new_token(ids: &dyn IdGen) -> (String, TokenHash) {
-    let mut bytes = [0; 32];
-    ids.fill(&mut bytes);
-    let token = hexadecimal(&bytes);
-    let hash = TokenHash::of(&token);
-    (token, hash)
-}
-
-/// Returns whether a text has the form of a token of [`new_token`].
-#[must_use]
-pub fn is_token(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A user's session in one browser.

@@ -440,10 +440,10 @@ mod tests {
         };
         let closed = begin(&job, PullState::Closed).await;
         assert_eq!((closed.generation, &closed.base, &closed.head, &closed.pushed), (3, &base, &head, &None));
-        assert_eq!(closed.carried_over(&job), Some(branch.name.clone()));
+        assert_eq!(job.carried_over(&closed), Some(branch.name.clone()));
         let merged = begin(&job, PullState::Merged).await;
         assert_eq!((merged.generation, &merged.base, &merged.head), (3, &main, &main));
-        assert_eq!(merged.carried_over(&job), None);
+        assert_eq!(job.carried_over(&merged), None);
         let without = Job { branch: Some(Branch { head: base.clone(), ..branch }), ..job };
         let fresh = begin(&without, PullState::Closed).await;
         assert_eq!((fresh.generation, &fresh.base, &fresh.head), (3, &main, &main), "nothing to carry over");

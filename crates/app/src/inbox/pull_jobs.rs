@@ -2,7 +2,7 @@
 
 use journeyman_core::engine::{NewJob, Prompt};
 use journeyman_core::hook::{EventRepository, HookContent, HookEvent, HostUser};
-use journeyman_core::inbox::batch::Part;
+use journeyman_core::inbox::part::Part;
 use journeyman_core::inbox::review::{self, Described};
 use journeyman_core::inbox::route::addressed;
 use journeyman_core::inbox::text::Shown;

@@ -1,8 +1,8 @@
 //! Reads the threads of comments, so that the message that a reply makes has what was said before.
 
 use journeyman_core::conversation::{CommentTarget, InThread};
-use journeyman_core::inbox::batch::Part;
-use journeyman_core::inbox::{InboxEvent, earlier};
+use journeyman_core::inbox::part::Part;
+use journeyman_core::inbox::{InboxEvent, threads};
 
 use super::Problem;
 use super::context::Context;
@@ -39,7 +39,7 @@ impl UseCases {
         let said = || threads.iter().flat_map(|thread| thread.comments.iter().rev());
         let is_edited = said().any(|comment| comment.is_edited);
         let doubts = self.doubts(said().map(|comment| &comment.author), is_edited, context).await?;
-        earlier::add_threads(parts, &threads, |comment| doubts.of(&comment.author, comment.is_edited));
+        threads::add_threads(parts, &threads, |comment| doubts.of(&comment.author, comment.is_edited));
         Ok(())
     }
 }

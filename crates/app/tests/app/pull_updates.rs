@@ -2,7 +2,7 @@
 
 use journeyman_core::code_host::PullState;
 use journeyman_core::ids::Sha;
-use journeyman_core::job::pull_updates::UpdateStop;
+use journeyman_core::job::updates::UpdateStop;
 use journeyman_core::message::{Message, Origin};
 use journeyman_core::project::{KeepUpToDate, Project};
 use journeyman_core::pull::HostPull;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{CheckResult, LONGEST_DELAY, MOST_CHECKS};
+use super::job_checks::CheckResult;
+use super::watch::LONGEST_DELAY;
 use crate::checks::{Check, CheckState};
 use crate::project::CheckSettings;
 
@@ -127,6 +128,9 @@ fn is_match(pattern: &str, name: &str) -> bool {
     }
     rest.ends_with(last)
 }
+
+/// The maximum number of checks of a commit that are stored.
+pub const MOST_CHECKS: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CheckReport, CheckStop, JobChecks};
+use super::job_checks::{CheckResult, CheckStop, JobChecks};
 use crate::ids::Sha;
 use crate::message::NewMessage;
 use crate::time::Timestamp;
@@ -88,4 +88,28 @@ fn empty(sha: &Sha, result: super::CheckResult, now: Timestamp) -> JobChecks {
         automatic: Vec::new(),
         at: now,
     }
+}
+
+/// The result of the checks of a commit, to record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckReport {
+    /// The commit.
+    pub sha: Sha,
+    /// The result.
+    pub result: CheckResult,
+    /// The names of the failed checks.
+    pub failed: Vec<String>,
+    /// The reaction to failed checks.
+    pub reaction: Reaction,
+}
+
+/// The reaction to failed checks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reaction {
+    /// The result is recorded.
+    Report,
+    /// The checks would be repaired, but for this reason they are not.
+    Stop(CheckStop),
+    /// The message is sent, unless a limit is used up.
+    Fix(Box<Attempt>),
 }

@@ -1,8 +1,8 @@
 //! The message to a job about failed checks, and the comment about checks that are not repaired.
 
-use super::{CheckStop, JobChecks, LOG_FOLDER};
+use super::job_checks::{CheckStop, JobChecks};
 use crate::checks::Check;
-use crate::inbox::batch::quoted;
+use crate::inbox::quoted::quoted;
 use crate::markdown::cut;
 
 /// A failed check, with its log.
@@ -147,6 +147,18 @@ impl Check {
         format!("{}{flaky}", self.state.text())
     }
 }
+
+/// The maximum number of bytes of a CI log that an agent gets: the end of the log.
+pub const LOG_BYTES: usize = 64 << 10;
+
+/// The maximum number of failed checks whose logs and reports an agent gets.
+pub const MOST_LOGS: usize = 10;
+
+/// The maximum number of files with logs and reports: two for each check.
+pub const MOST_LOG_FILES: usize = 2 * MOST_LOGS;
+
+/// The folder in the agent's home with the logs of failed checks.
+pub const LOG_FOLDER: &str = "ci";
 
 #[cfg(test)]
 mod tests {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::HostSecretChanges;
+use super::check::{InvalidCodeHost, check, normalize_url};
 use super::{Access, CodeHost, CodeHostId, DefinedIn, HostKind, HostSecret, HostSecrets};
-use crate::code_host::{HostSecretChanges, InvalidCodeHost, check, normalize_url};
 use crate::secret::SecretValue;
 use crate::time::Timestamp;
 

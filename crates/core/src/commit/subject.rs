@@ -5,73 +5,8 @@ use std::fmt;
 use crate::message::{Message, Origin};
 use crate::placeholders;
 
-use super::summary::{kind_of, subject_of_answer};
-
-/// The maximum length of a subject from an answer, in characters. Git's own documentation recommends about 50, and tools
-/// wrap or cut lines that are longer than 72 (git-commit(1), DISCUSSION).
-pub const SUBJECT_CHARS: usize = 72;
-
-/// The kind of a change, as in Conventional Commits 1.0.0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// `feat`
-    Feature,
-    /// `fix`
-    Fix,
-    /// `docs`
-    Documentation,
-    /// `test`
-    Test,
-    /// `refactor`
-    Refactoring,
-    /// `perf`
-    Performance,
-    /// `style`
-    Style,
-    /// `build`
-    Build,
-    /// `revert`
-    Revert,
-    /// `chore`
-    Other,
-}
-
-impl Kind {
-    /// Returns the type in a subject.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Feature => "feat",
-            Self::Fix => "fix",
-            Self::Documentation => "docs",
-            Self::Test => "test",
-            Self::Refactoring => "refactor",
-            Self::Performance => "perf",
-            Self::Style => "style",
-            Self::Build => "build",
-            Self::Revert => "revert",
-            Self::Other => "chore",
-        }
-    }
-
-    /// Returns the kind of a change with this subject. What is changed counts more than the verb: "Add a test" is a test.
-    #[must_use]
-    pub fn of(subject: &str) -> Self {
-        let lower = subject.to_lowercase();
-        let has = |words: &[&str]| lower.split(|c: char| !c.is_alphanumeric()).any(|word| words.contains(&word));
-        match kind_of(subject) {
-            Some(Self::Feature | Self::Other) | None if has(&["test", "tests", "spec", "specs"]) => Self::Test,
-            Some(Self::Feature | Self::Other) | None
-                if has(&["readme", "docs", "documentation", "changelog", "typo", "typos"]) =>
-            {
-                Self::Documentation
-            }
-            Some(Self::Other) if has(&["dependency", "dependencies", "dockerfile", "makefile"]) => Self::Build,
-            Some(kind) => kind,
-            None => Self::Other,
-        }
-    }
-}
+use super::kind::{Kind, SUBJECT_CHARS};
+use super::summary::subject_of_answer;
 
 /// A changed file of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

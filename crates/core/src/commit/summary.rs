@@ -1,95 +1,7 @@
 //! The subject of a commit in an agent's answer: the first sentence that says what was done, in the imperative.
 
-use super::subject::{Kind, SUBJECT_CHARS};
-
-/// A verb that describes a change: its base form, its past form, and the kind of the change.
-type Verb = (&'static str, &'static str, Kind);
-
-/// The verbs with which answers describe changes. A sentence that begins with another word is no subject.
-const VERBS: &[Verb] = &[
-    ("add", "added", Kind::Feature),
-    ("adjust", "adjusted", Kind::Other),
-    ("align", "aligned", Kind::Other),
-    ("allow", "allowed", Kind::Feature),
-    ("apply", "applied", Kind::Other),
-    ("avoid", "avoided", Kind::Fix),
-    ("bump", "bumped", Kind::Build),
-    ("cache", "cached", Kind::Performance),
-    ("change", "changed", Kind::Other),
-    ("clarify", "clarified", Kind::Documentation),
-    ("clean", "cleaned", Kind::Refactoring),
-    ("combine", "combined", Kind::Refactoring),
-    ("convert", "converted", Kind::Refactoring),
-    ("correct", "corrected", Kind::Fix),
-    ("cover", "covered", Kind::Test),
-    ("create", "created", Kind::Feature),
-    ("define", "defined", Kind::Other),
-    ("delete", "deleted", Kind::Other),
-    ("deprecate", "deprecated", Kind::Other),
-    ("disable", "disabled", Kind::Other),
-    ("document", "documented", Kind::Documentation),
-    ("drop", "dropped", Kind::Other),
-    ("enable", "enabled", Kind::Feature),
-    ("ensure", "ensured", Kind::Fix),
-    ("expose", "exposed", Kind::Feature),
-    ("extend", "extended", Kind::Feature),
-    ("extract", "extracted", Kind::Refactoring),
-    ("fix", "fixed", Kind::Fix),
-    ("format", "formatted", Kind::Style),
-    ("guard", "guarded", Kind::Fix),
-    ("handle", "handled", Kind::Fix),
-    ("implement", "implemented", Kind::Feature),
-    ("improve", "improved", Kind::Other),
-    ("include", "included", Kind::Other),
-    ("increase", "increased", Kind::Other),
-    ("inline", "inlined", Kind::Refactoring),
-    ("introduce", "introduced", Kind::Feature),
-    ("make", "made", Kind::Other),
-    ("merge", "merged", Kind::Other),
-    ("migrate", "migrated", Kind::Refactoring),
-    ("modify", "modified", Kind::Other),
-    ("move", "moved", Kind::Refactoring),
-    ("normalize", "normalized", Kind::Other),
-    ("optimize", "optimized", Kind::Performance),
-    ("pin", "pinned", Kind::Build),
-    ("port", "ported", Kind::Refactoring),
-    ("prevent", "prevented", Kind::Fix),
-    ("reduce", "reduced", Kind::Other),
-    ("refactor", "refactored", Kind::Refactoring),
-    ("reformat", "reformatted", Kind::Style),
-    ("remove", "removed", Kind::Other),
-    ("rename", "renamed", Kind::Refactoring),
-    ("reorder", "reordered", Kind::Refactoring),
-    ("reorganize", "reorganized", Kind::Refactoring),
-    ("repair", "repaired", Kind::Fix),
-    ("replace", "replaced", Kind::Other),
-    ("resolve", "resolved", Kind::Fix),
-    ("restore", "restored", Kind::Fix),
-    ("restructure", "restructured", Kind::Refactoring),
-    ("return", "returned", Kind::Other),
-    ("revert", "reverted", Kind::Revert),
-    ("rewrite", "rewrote", Kind::Refactoring),
-    ("rewrite", "rewritten", Kind::Refactoring),
-    ("rework", "reworked", Kind::Refactoring),
-    ("set", "set", Kind::Other),
-    ("simplify", "simplified", Kind::Refactoring),
-    ("sort", "sorted", Kind::Other),
-    ("speed", "sped", Kind::Performance),
-    ("split", "split", Kind::Refactoring),
-    ("support", "supported", Kind::Feature),
-    ("swap", "swapped", Kind::Other),
-    ("switch", "switched", Kind::Other),
-    ("test", "tested", Kind::Test),
-    ("tighten", "tightened", Kind::Fix),
-    ("translate", "translated", Kind::Other),
-    ("update", "updated", Kind::Other),
-    ("upgrade", "upgraded", Kind::Build),
-    ("use", "used", Kind::Other),
-    ("validate", "validated", Kind::Fix),
-    ("wrap", "wrapped", Kind::Other),
-    ("write", "wrote", Kind::Other),
-    ("write", "written", Kind::Other),
-];
+use super::kind::SUBJECT_CHARS;
+use super::verbs::VERBS;
 
 /// The words before the verb that say nothing, in lower case. The longer ones are first.
 const FILLERS: &[&str] = &[
@@ -126,12 +38,6 @@ const FILLERS: &[&str] = &[
 
 /// The number of paragraphs and list items that are searched.
 const BLOCKS: usize = 12;
-
-/// Returns the kind of change of a subject, by its verb; `None` if it does not begin with a known one.
-pub(super) fn kind_of(subject: &str) -> Option<Kind> {
-    let first = subject.split_whitespace().next()?.to_lowercase();
-    VERBS.iter().find(|(base, ..)| *base == first).map(|(.., kind)| *kind)
-}
 
 /// Returns the subject of a commit that an answer in Markdown gives: its first sentence that begins with a verb for a change,
 /// such as "Rename a" for "I've renamed a. All tests pass."; `None` if there is none, as in other languages.

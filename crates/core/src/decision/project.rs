@@ -99,7 +99,7 @@ pub fn check_change(current: &Project, proposed: &Project, secrets: &SecretChang
                 .to_owned(),
         );
     }
-    check(proposed, secrets).map_err(|error| error.to_string())
+    check::check(proposed, secrets).map_err(|error| error.to_string())
 }
 
 /// Deletes a project with its jobs. Its repository on the built-in code host is removed afterward, unless another project

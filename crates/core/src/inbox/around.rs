@@ -1,8 +1,8 @@
 //! What was said around the comments of a message: the description, the reviews and the other comments of a pull request
 //! or an issue, and the issues that it links to.
 
-use super::batch::Form;
 use super::earlier::{Doubt, EarlierComment, newest, one_line};
+use super::form::Form;
 use crate::conversation::{Said, Subject};
 use crate::hook::{CommentKind, HostIssue};
 

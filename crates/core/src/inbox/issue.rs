@@ -4,8 +4,11 @@ use crate::hook::{CommentKind, HostIssue};
 use crate::prompt::MAX_PROMPT_CHARS;
 
 use super::around::Around;
-use super::batch::{AROUND_CHARS, BODY_CHARS, Form, Part, SPARE_CHARS, WrittenPrompt, files_of, quoted_text};
+use super::batch::{AROUND_CHARS, BODY_CHARS, SPARE_CHARS, files_of};
 use super::earlier::one_line;
+use super::form::{Form, WrittenPrompt};
+use super::part::Part;
+use super::quoted::quoted_text;
 use super::text::Shown;
 
 /// The maximum length of the text of an issue in a message, if the message has a comment too, in characters.

@@ -3,7 +3,7 @@
 //! The agent answers in Markdown: a summary, then a section for each finding, whose heading names the lines:
 //! `### src/a.rs:12`, `### src/a.rs:12-15`, or `### src/a.rs:12 (old)` for a removed line.
 
-use super::batch::quoted_text;
+use super::quoted::quoted_text;
 use super::text::{Dialect, Shown};
 use crate::conversation::{DiffLine, NewReview, ReviewComment};
 use crate::ids::Sha;

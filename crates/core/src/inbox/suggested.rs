@@ -2,7 +2,7 @@
 
 use crate::suggestion::{Patch, suggestions};
 
-use super::batch::Part;
+use super::part::Part;
 
 /// Returns the text about the suggestions in a comment: the lines that they replace, and their patches. `left` is the
 /// number of characters that are left for patches. The text is empty if there are none.

@@ -1,9 +1,9 @@
 //! The branch, the artifacts and the end of an agent's turn.
 
+use super::pull::Branch;
 use crate::code_host::PullRepository;
 use crate::diff_stat::TurnDiff;
 use crate::ids::Sha;
-use crate::job::{Branch, Job};
 use crate::run::Reason;
 
 /// The end of an agent's turn.
@@ -54,14 +54,6 @@ pub struct TurnBegun {
 }
 
 impl TurnBegun {
-    /// Returns the name of the earlier branch of the job whose commits this branch begins with, because its pull request
-    /// was closed; `None` if there are none, or if they were published. `job` is the state at the start of the turn.
-    #[must_use]
-    pub fn carried_over(&self, job: &Job) -> Option<String> {
-        let is_first = job.unpublished.is_empty() && self.pushed.is_none();
-        (self.generation > 1 && self.head != self.base && is_first).then(|| job.branch_of(self.generation - 1))
-    }
-
     /// Returns the beginning of a turn that is recorded as the state of the job's branch.
     #[must_use]
     pub fn of_branch(branch: &Branch) -> Self {

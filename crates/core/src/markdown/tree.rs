@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
 
 use super::active::live;
+use super::cut::cut;
 use super::hidden::shown;
 
 /// The maximum depth of lists and quotes. The content of deeper ones belongs to the one around it.
@@ -391,7 +392,7 @@ fn comment_of(html: &str) -> Option<String> {
 /// Returns the text of a link or an image, with its address. The address of an image is never a link, because hosts show
 /// some links to images as images.
 fn addressed(is_image: bool, is_bare: bool, address: &str, title: &str, line: Vec<Inline>) -> Vec<Inline> {
-    let visible = super::cut(&shown(address, false), ADDRESS_CHARS);
+    let visible = cut(&shown(address, false), ADDRESS_CHARS);
     let target = match live(address).filter(|_| !is_image) {
         Some(url) => Inline::Url(url),
         None if is_bare => Inline::Text(visible),

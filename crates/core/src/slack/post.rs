@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::SlackThreadId;
+use super::thread::SlackThreadId;
 use crate::ids::{JobId, MessageId, ProjectId};
 use crate::time::Timestamp;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::TokenHash;
+use super::token::TokenHash;
 use crate::time::Timestamp;
 
 /// The maximum number of passkeys of a user.

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use subtle::ConstantTimeEq as _;
 
-use super::{Role, TokenHash};
+use super::role::Role;
+use super::token::TokenHash;
 use crate::time::{IdGen, Timestamp};
 
 /// The time for which a code of an app is shown, in seconds.

@@ -8,8 +8,9 @@ use journeyman_core::job::JobStatus;
 use journeyman_core::job::change::Row;
 use journeyman_core::job::command::Command;
 use journeyman_core::job::effect::Effect;
-use journeyman_core::job::pull_updates::{OutdatedPull, UpdateStop, report};
+use journeyman_core::job::pull_updates::{OutdatedPull, report};
 use journeyman_core::job::turn::Ending;
+use journeyman_core::job::updates::UpdateStop;
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
 

@@ -1,7 +1,7 @@
 //! Events that are shown in one line.
 
 use journeyman_core::job::event::LogEntry;
-use journeyman_core::job::pull_updates::UpdateStop;
+use journeyman_core::job::updates::UpdateStop;
 use journeyman_core::pull::base_comparison::Conflicts;
 use serde::Deserialize;
 use serde_json::Value;

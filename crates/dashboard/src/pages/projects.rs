@@ -11,7 +11,7 @@ use journeyman_core::finding::{Finding, first_failure};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::ProjectJobs;
 use journeyman_core::project::{
-    CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, Project, SecretChanges, Settings, check,
+    CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, Project, SecretChanges, Settings, check::check,
 };
 use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;

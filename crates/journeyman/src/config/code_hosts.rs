@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use journeyman_core::code_host::{
-    Access, CodeHost, CodeHostId, DefinedIn, HostKind, HostSecrets, check, normalize_url,
-};
+use journeyman_core::code_host::check::{check, normalize_url};
+use journeyman_core::code_host::{Access, CodeHost, CodeHostId, DefinedIn, HostKind, HostSecrets};
 use journeyman_core::secret::SecretValue;
 use serde::Deserialize;
 

@@ -380,7 +380,7 @@ impl Steps for HostSteps<'_> {
         let range = Range { base: &begun.base, start: &begun.head, head: &head, upstream };
         let mut diff = turn_diff(&self.mirror, range, tree.left_out.clone()).await;
         if let Some(diff) = diff.as_mut().filter(|_| !commits.is_empty()) {
-            diff.message.carried_over = begun.carried_over(job);
+            diff.message.carried_over = job.carried_over(begun);
         }
         let artifacts = TurnArtifacts { session, archive: Some(archive), bundle, answer, diff };
         Ok(Collected { head, commits, artifacts, refused, unfinished })

@@ -62,7 +62,7 @@ fn merged(
     project.agent = changes.agent.clone().unwrap_or_else(|| DEFAULT_AGENT.to_owned());
     project.model = changes.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned());
     project.settings = changes.settings()?;
-    project::check(&project, &secrets).map_err(|error| error.to_string())?;
+    project::check::check(&project, &secrets).map_err(|error| error.to_string())?;
     Ok((project, secrets))
 }
 
