@@ -122,7 +122,7 @@ impl UseCases {
                 Ok(self.parts().slack.react(token, &post.place.channel, ts, name).await?)
             }
             SlackPostContent::Status { project, job, message } => {
-                let workspace = self.parts().store.slack_workspace(post.place.workspace).await?;
+                let workspace = self.stored_workspace(post.place.workspace).await?;
                 let connected = workspace.and_then(|known| known.settings.channels.get(&post.place.channel).cloned());
                 if connected.as_ref() != Some(project) {
                     return Err(Failed::Never(format!(

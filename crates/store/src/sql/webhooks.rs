@@ -56,10 +56,6 @@ impl<B: Deliveries> WebhookStore for SqlStore<B> {
         self.all(query, rows::webhook).await
     }
 
-    async fn webhook(&self, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
-        self.find(sql!("SELECT * FROM webhooks WHERE id = $1", id.to_string()), rows::webhook).await
-    }
-
     async fn has_webhooks(&self) -> Result<bool, StoreError> {
         Ok(!self.look_up(sql!("SELECT 1 FROM webhooks WHERE disabled IS NULL LIMIT 1")).await?.is_empty())
     }
@@ -148,7 +144,7 @@ pub(crate) fn behind() -> Statement {
 
 #[async_trait]
 impl ResourceTable for Webhook {
-    statements!("webhooks", of a project);
+    statements!("webhooks", of a project, by "created_at, id");
 
     /// A webhook may have many deliveries.
     const HAS_MANY_ROWS: bool = true;
