@@ -33,6 +33,7 @@ mod workers;
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -76,6 +77,12 @@ pub(crate) trait Database: Send + Sync + 'static {
 
     /// Returns the current epoch.
     fn epoch(&self) -> Epoch;
+
+    /// Returns the time after which a waiter looks at the database again, because a notification may have been lost; `None`
+    /// if none can be lost.
+    fn recheck(&self) -> Option<Duration> {
+        None
+    }
 
     /// Gives the events of the feed that have no position the next ones. With SQLite, an event gets its position when it
     /// is stored.

@@ -1,6 +1,7 @@
 //! Statements and transactions of the shared families of tables ([`crate::sql`]) on PostgreSQL.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::epoch::Epoch;
@@ -26,6 +27,10 @@ impl Database for Postgres {
 
     fn epoch(&self) -> Epoch {
         self.epochs.current()
+    }
+
+    fn recheck(&self) -> Option<Duration> {
+        Some(self.recheck)
     }
 
     async fn assign_positions(&self) -> Result<(), StoreError> {
