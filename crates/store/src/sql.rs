@@ -27,6 +27,7 @@ pub(crate) mod sweep;
 mod templates;
 mod trusts;
 mod tx;
+mod usage;
 pub(crate) mod users;
 pub(crate) mod webhooks;
 mod workers;
@@ -95,6 +96,13 @@ pub(crate) trait Database: Send + Sync + 'static {
 
     /// Runs a query that may take long.
     async fn query(&self, query: Statement) -> Result<Vec<Row>, StoreError>;
+
+    /// Runs a query that may read many rows, and adds each of them to `sum`. SQLite does not keep the rows, and PostgreSQL
+    /// plans the query for its values: a plan for any values may be much slower.
+    async fn add_up<T, F>(&self, query: Statement, sum: T, add: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut T, &Row) -> Result<(), StoreError> + Send + 'static;
 
     /// Claims rows that are due in a transaction. With SQLite, a transaction that finds none holds up the writer, so the
     /// query `due` looks first whether there are any.

@@ -45,6 +45,16 @@ impl Database for Postgres {
         self.look_up(query).await
     }
 
+    async fn add_up<T, F>(&self, query: Statement, mut sum: T, mut add: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut T, &Row) -> Result<(), StoreError> + Send + 'static,
+    {
+        let found = rows(self.read_planned(query.into()).await?)?;
+        found.iter().try_for_each(|row| add(&mut sum, row))?;
+        Ok(sum)
+    }
+
     async fn claim(&self, _due: Statement, claim: Statement) -> Result<Vec<Row>, StoreError> {
         self.run(vec![claim]).await
     }

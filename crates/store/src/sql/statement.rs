@@ -126,7 +126,7 @@ pub(crate) const fn as_text(bytes: &'static [u8], length: usize) -> &'static str
 }
 
 /// A parameter of a statement, or the value of a column.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     Null,
     Number(i64),
