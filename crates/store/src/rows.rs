@@ -19,7 +19,7 @@ use journeyman_core::import::Import;
 use journeyman_core::inbox::{Content, InboxEvent};
 use journeyman_core::key::{ApiKey, KeyHash, OldSecret};
 use journeyman_core::outbox::{Backlog, Task};
-use journeyman_core::ports::{Answer, DeliveryBacklog, StoreError};
+use journeyman_core::ports::{Answer, DeliveryBacklog, SealedKind, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
 use journeyman_core::rate::Window;
@@ -33,7 +33,7 @@ use journeyman_core::worker::WorkerReport;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::sealed::Stored;
+use crate::sealed::{Stored, is_text};
 
 pub(crate) use hosts::{
     HostDocument, code_host, comment, comment_state, compared_pull, due_comparison, indexed_pull, poll,
@@ -211,9 +211,10 @@ pub(crate) fn remembered_job<R: Columns>(row: &R) -> Read<Remembered<Answer>, R>
 }
 
 /// Reads an encrypted value from a page of [`sealed`](crate::sealed).
-pub(crate) fn sealed<R: Columns>(row: &R) -> Read<Stored, R> {
+pub(crate) fn sealed<R: Columns>(row: &R, kind: SealedKind) -> Read<Stored, R> {
     let at = At::new("encrypted values", row, &["owner", "name"])?;
-    let value = at.not_null("value", row.bytes("value")?)?;
+    let value = if is_text(kind) { row.text("value")?.map(String::into_bytes) } else { row.bytes("value")? };
+    let value = at.not_null("value", value)?;
     Ok(Stored { owner: at.text("owner")?, name: at.text("name")?, value })
 }
 

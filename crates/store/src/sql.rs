@@ -21,6 +21,7 @@ pub(crate) mod projects;
 pub(crate) mod pulls;
 pub(crate) mod resource;
 mod row;
+mod sealed;
 pub(crate) mod slack;
 mod statement;
 pub(crate) mod sweep;

@@ -124,7 +124,7 @@ pub(super) fn execute_all(db: &Connection, statements: &[Statement]) -> Result<(
 }
 
 /// Runs a statement, and returns its rows.
-pub(super) fn run(db: &Connection, statement: &Statement) -> Result<Vec<Row>, ReadError> {
+pub(crate) fn run(db: &Connection, statement: &Statement) -> Result<Vec<Row>, ReadError> {
     let mut rows = Vec::new();
     read_each(db, statement, |row| {
         rows.push(row);
