@@ -19,7 +19,6 @@ mod pipeline;
 mod reach;
 mod rows;
 mod session;
-mod spending;
 mod tx;
 mod usage;
 mod webhooks;

@@ -23,6 +23,7 @@ pub(crate) mod resource;
 mod row;
 mod sealed;
 pub(crate) mod slack;
+mod spending;
 mod statement;
 pub(crate) mod sweep;
 mod templates;

@@ -17,7 +17,6 @@ mod migrate;
 mod read;
 mod recover;
 mod rows;
-mod spending;
 mod temporary;
 mod tx;
 mod usage;
