@@ -21,7 +21,6 @@ mod rows;
 mod session;
 mod tx;
 mod usage;
-mod webhooks;
 mod write;
 
 use std::sync::Arc;

@@ -9,6 +9,7 @@ pub(crate) mod audit;
 pub(crate) mod checks;
 pub(crate) mod code_hosts;
 pub(crate) mod comparisons;
+mod deliveries;
 pub(crate) mod feed;
 pub(crate) mod holds;
 mod imports;

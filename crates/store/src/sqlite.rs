@@ -20,7 +20,6 @@ mod rows;
 mod temporary;
 mod tx;
 mod usage;
-mod webhooks;
 mod write;
 
 use std::path::{Path, PathBuf};
