@@ -11,7 +11,7 @@ use journeyman_core::slack::SlackWorkspace;
 use journeyman_core::user::passkey::Passkey;
 use journeyman_core::user::{Session, SessionsToEnd};
 
-use super::connect::provider_name;
+use super::provider_visit::provider_name;
 use super::secret::NewSecret;
 use super::sign_in::MAX_PASSWORD_BYTES;
 use crate::failure::{Failure, Page, refusal, refused, rendered};

@@ -199,7 +199,7 @@ const ADMINISTRATOR: &[&str] = &[
 /// The paths are in the debug output of axum's routers, which have no other list of them. A request with the method
 /// `TRACE`, which no page has, gets the methods of a path.
 pub(super) async fn routes(fixture: &Fixture) -> BTreeSet<String> {
-    let assets = format!("{:?}", crate::assets::routes());
+    let assets = format!("{:?}", crate::assets::routes::routes());
     let all = format!("{:?}{:?}{:?}{assets}", pages::routes(), pages::open_routes(), portal::routes());
     let paths: BTreeSet<&str> =
         all.split('"').skip(1).step_by(2).filter(|text| text.starts_with('/') && !text.contains("__private")).collect();
