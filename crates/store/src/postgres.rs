@@ -16,6 +16,7 @@ mod migrate;
 mod news;
 mod overview;
 mod pipeline;
+mod positions;
 mod reach;
 mod rows;
 mod session;

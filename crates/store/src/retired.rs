@@ -10,7 +10,7 @@ use journeyman_core::ports::SealedKind;
 use journeyman_core::secret::SecretValue;
 use journeyman_core::time::{IdGen, Timestamp};
 
-use crate::vault::{self, MasterKeys, to_digits};
+use crate::vault::{self, MasterKeys, retired_name, to_digits};
 
 /// The time after its change for which a value may reach new jobs: their runs may have read it before the change was
 /// stored, and the clocks of machines differ.
@@ -27,11 +27,6 @@ pub(crate) fn key(name: &str, ids: &dyn IdGen) -> String {
     let mut bytes = [0; KEY_BYTES];
     ids.fill(&mut bytes);
     format!("{name}/{}", to_digits(&bytes))
-}
-
-/// Returns the name of the secret in the key of a row. Names of secrets have no slash.
-pub(crate) fn name_of(key: &str) -> &str {
-    key.split('/').next().unwrap_or_default()
 }
 
 /// Returns the earliest time of a change whose values a job may have got that was created at `since`.
@@ -61,7 +56,7 @@ pub(crate) fn open_all(
         let context = vault::context(SealedKind::RetiredSecret, project.as_str(), &key);
         let text = keys.open_at(&context, &value).map_err(|error| error.to_string());
         match text.and_then(|text| String::from_utf8(text).map_err(|error| error.to_string())) {
-            Ok(text) => Some((name_of(&key).to_owned(), SecretValue(text))),
+            Ok(text) => Some((retired_name(&key).to_owned(), SecretValue(text))),
             Err(error) => {
                 tracing::error!(%project, row = %key, error, "an earlier value of a secret cannot be redacted");
                 None

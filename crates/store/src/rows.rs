@@ -1,11 +1,11 @@
 //! Conversion of database rows to values, the same for every database. An unknown value is an error that names the
 //! table and the row.
 
+mod columns;
 mod hosts;
 mod jobs;
 mod slack;
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use journeyman_core::audit::{AuditEntry, AuditLine};
@@ -24,17 +24,17 @@ use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
 use journeyman_core::rate::Window;
 use journeyman_core::template::Template;
-use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
 use journeyman_core::usage::{UsageLine, UsageSum};
 use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use journeyman_core::webhook::{AttemptResult, Delivery, DeliveryState, Response, Webhook};
 use journeyman_core::worker::WorkerReport;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
+use self::columns::{At, Read};
 use crate::sealed::{Stored, is_text};
 
+pub(crate) use columns::{Columns, to_json};
 pub(crate) use hosts::{
     HostDocument, code_host, comment, comment_state, compared_pull, due_comparison, indexed_pull, poll,
     project_of_schedule, project_pulls, pull, pull_count, reviews_of_author,
@@ -44,126 +44,6 @@ pub(crate) use jobs::{
     merge_lines, message, plan, project_running, run, summary, tool_entry, usage, usage_of_job, usage_text,
 };
 pub(crate) use slack::{slack_code, slack_event, slack_post, slack_thread, slack_workspace};
-
-/// Access to the columns of a database row; NULL is `None`.
-pub(crate) trait Columns {
-    /// An error from reading a column.
-    type Error: From<StoreError>;
-
-    fn text(&self, column: &str) -> Result<Option<String>, Self::Error>;
-    fn number(&self, column: &str) -> Result<Option<i64>, Self::Error>;
-    fn bytes(&self, column: &str) -> Result<Option<Vec<u8>>, Self::Error>;
-}
-
-/// A row of a known table; its errors name the table and the row.
-struct At<'a, R: Columns> {
-    table: &'static str,
-    key: String,
-    row: &'a R,
-}
-
-type Read<T, R> = Result<T, <R as Columns>::Error>;
-
-impl<'a, R: Columns> At<'a, R> {
-    /// Wraps a row. Its key in errors consists of the columns `key`.
-    fn new(table: &'static str, row: &'a R, key: &[&'static str]) -> Read<Self, R> {
-        let mut at = Self { table, key: String::new(), row };
-        for column in key {
-            if !at.key.is_empty() {
-                at.key.push('/');
-            }
-            let part = at.text(column)?;
-            at.key.push_str(&part);
-        }
-        Ok(at)
-    }
-
-    fn corrupt(&self, detail: impl std::fmt::Display) -> R::Error {
-        let (table, row) = (self.table, self.key.clone());
-        StoreError::Corrupt { table, row, detail: detail.to_string() }.into()
-    }
-
-    fn not_null<T>(&self, column: &str, value: Option<T>) -> Read<T, R> {
-        value.ok_or_else(|| self.corrupt(format!("{column} is null")))
-    }
-
-    fn text(&self, column: &str) -> Read<String, R> {
-        self.not_null(column, self.row.text(column)?)
-    }
-
-    fn number<T: TryFrom<i64>>(&self, column: &str) -> Read<T, R> {
-        let number = self.not_null(column, self.row.number(column)?)?;
-        T::try_from(number).map_err(|_| self.corrupt(format!("{column} is out of range: {number}")))
-    }
-
-    fn number_or_null<T: TryFrom<i64>>(&self, column: &str) -> Read<Option<T>, R> {
-        match self.row.number(column)? {
-            Some(_) => self.number(column).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    fn hash(&self, column: &str) -> Read<[u8; 32], R> {
-        let bytes = self.not_null(column, self.row.bytes(column)?)?;
-        bytes.try_into().map_err(|_| self.corrupt(format!("{column} does not have 32 bytes")))
-    }
-
-    fn parse<T: FromStr>(&self, column: &str, text: &str) -> Read<T, R>
-    where
-        T::Err: std::fmt::Display,
-    {
-        text.parse().map_err(|error| self.corrupt(format!("{column}: {error}")))
-    }
-
-    /// Parses an ID, slug or commit.
-    fn parsed<T: FromStr>(&self, column: &str) -> Read<T, R>
-    where
-        T::Err: std::fmt::Display,
-    {
-        self.parse(column, &self.text(column)?)
-    }
-
-    fn parsed_or_null<T: FromStr>(&self, column: &str) -> Read<Option<T>, R>
-    where
-        T::Err: std::fmt::Display,
-    {
-        self.row.text(column)?.map(|text| self.parse(column, &text)).transpose()
-    }
-
-    fn time(&self, column: &str) -> Read<Timestamp, R> {
-        self.number(column).map(Timestamp::from_micros)
-    }
-
-    fn time_or_null(&self, column: &str) -> Read<Option<Timestamp>, R> {
-        Ok(self.row.number(column)?.map(Timestamp::from_micros))
-    }
-
-    fn read_json<T: DeserializeOwned>(&self, column: &str, text: &str) -> Read<T, R> {
-        serde_json::from_str(text).map_err(|error| self.corrupt(format!("{column}: {error}")))
-    }
-
-    fn json<T: DeserializeOwned>(&self, column: &str) -> Read<T, R> {
-        self.read_json(column, &self.text(column)?)
-    }
-
-    fn json_or_null<T: DeserializeOwned>(&self, column: &str) -> Read<Option<T>, R> {
-        self.row.text(column)?.map(|text| self.read_json(column, &text)).transpose()
-    }
-
-    /// Decodes an enum as [`At::named`] does; `None` for null.
-    fn named_or_null<T: DeserializeOwned>(&self, column: &str) -> Read<Option<T>, R> {
-        match self.row.text(column)? {
-            Some(_) => self.named(column).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// Decodes an enum from serde's name of the variant, such as `queued`.
-    fn named<T: DeserializeOwned>(&self, column: &str) -> Read<T, R> {
-        let value = serde_json::Value::String(self.text(column)?);
-        serde_json::from_value(value).map_err(|error| self.corrupt(format!("{column}: {error}")))
-    }
-}
 
 pub(crate) fn hold<R: Columns>(row: &R) -> Read<(ProjectId, Hold), R> {
     let at = At::new("project_holds", row, &["project"])?;
@@ -514,11 +394,6 @@ pub(crate) fn link<R: Columns>(row: &R) -> Read<SignInLink, R> {
         user: at.parsed_or_null("owner")?,
         expires_at: at.time("expires_at")?,
     })
-}
-
-/// Encodes a value as JSON text.
-pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| StoreError::Unavailable(format!("cannot encode as JSON: {error}")))
 }
 
 /// Returns serde's name of an enum's variant.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use journeyman_core::ports::{Seal, SealFailed};
 use journeyman_core::time::IdGen;
 
-use crate::vault::MasterKeys;
+use crate::vault::{MasterKeys, outside};
 
 /// Encrypts texts with the current master key for others than the store, such as cookies, and decrypts them with each
 /// configured key. The associated data has its own prefix, so that such a text cannot be used in place of a stored secret.
@@ -20,11 +20,6 @@ impl Sealer {
     pub fn new(keys: impl Into<MasterKeys>, ids: Arc<dyn IdGen>) -> Self {
         Self { keys: keys.into(), ids }
     }
-}
-
-/// Returns the associated data of a text with this context.
-pub(crate) fn outside(context: &str) -> String {
-    format!("outside/{context}")
 }
 
 impl Seal for Sealer {

@@ -40,15 +40,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::BoxFuture;
 use journeyman_core::epoch::Epoch;
 use journeyman_core::ports::StoreError;
 use journeyman_core::time::IdGen;
 
 pub(crate) use self::lock::{lock, lock_number};
-pub(crate) use self::row::Row;
+pub(crate) use self::row::{Read, Row};
 pub(crate) use self::statement::{Statement, Text, Value, as_text, for_sqlite, sql, text};
-pub(crate) use self::tx::{DbError, Tx};
+pub(crate) use self::tx::{DbError, Step, Tx};
 use crate::vault::MasterKeys;
 use crate::wakeups::Wakeups;
 
@@ -66,12 +65,6 @@ impl<B> Deref for SqlStore<B> {
         &self.database
     }
 }
-
-/// A function that decodes a row.
-pub(crate) type Read<T> = fn(&Row) -> Result<T, StoreError>;
-
-/// The future of a function on a transaction.
-pub(crate) type Step<'t, T> = BoxFuture<'t, Result<T, DbError>>;
 
 /// A database that runs statements and transactions.
 #[async_trait]

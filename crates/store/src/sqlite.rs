@@ -6,10 +6,12 @@
 
 mod cache;
 mod compact;
+mod connection;
 mod epoch;
 mod error;
 mod fault;
 mod feed;
+mod folder;
 mod holds;
 mod jobs;
 mod ledger;
@@ -24,24 +26,26 @@ mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::epoch::Epoch;
 use journeyman_core::ports::{Retention, Store, StoreError, Swept};
 use journeyman_core::time::{IdGen, Timestamp};
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension};
 
 use self::cache::JobCache;
+pub(crate) use self::connection::BUSY_TIMEOUT;
+use self::connection::keep_statements;
+use self::connection::open_reader;
 pub(crate) use self::epoch::mark;
+pub use self::error::OpenError;
 pub(crate) use self::error::ReadError;
 use self::fault::Fault;
+use self::folder::TemporaryFolder;
 pub(crate) use self::migrate::SCHEMA_VERSION;
 #[cfg(test)]
 pub(crate) use self::migrate::migrate;
 use self::read::Readers;
-use self::temporary::TemporaryFolder;
 pub(crate) use self::tx::run;
 use self::write::Writer;
 use crate::retention::Ends;
@@ -49,9 +53,6 @@ use crate::sql::SqlStore;
 use crate::sql::sweep::sweep;
 use crate::vault::{MasterKeys, NONCE_BYTES, VaultError};
 use crate::wakeups::Wakeups;
-
-/// The maximum time for which a connection waits for a lock of another process, such as the command line.
-pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The number of 4 KiB pages in the write-ahead log that triggers a checkpoint: 16 MiB.
 const CHECKPOINT_PAGES: i64 = 4096;
@@ -79,66 +80,6 @@ pub struct Sqlite {
     wakeups: Arc<Wakeups>,
     /// Dropped last: the folder is removed after the database is closed.
     temporary: Option<TemporaryFolder>,
-}
-
-/// An error from opening or rewriting a SQLite database.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The file cannot be opened or is not a database.
-    #[error("the database {path} cannot be opened: {source}")]
-    Database {
-        /// The path of the database.
-        path: PathBuf,
-        /// The error from SQLite.
-        source: rusqlite::Error,
-    },
-    /// The write-ahead log cannot be written to disk.
-    #[error(
-        "the write-ahead log {path} of the database cannot be synced to disk: {source}; check the disk (dmesg lists \
-         its errors), copy the database with its -wal file to another disk if this one is failing, and start the \
-         service again"
-    )]
-    Log {
-        /// The path of the log.
-        path: PathBuf,
-        /// The error from the operating system.
-        source: std::io::Error,
-    },
-    /// The database cannot be rewritten.
-    #[error(
-        "the database {path} cannot be rewritten: {source}; it is unchanged. A rewrite needs disk space for two more \
-         copies of the database, and no other program may use the database"
-    )]
-    Compact {
-        /// The path of the database.
-        path: PathBuf,
-        /// The error from SQLite.
-        source: rusqlite::Error,
-    },
-    /// The file with the ID of the last start cannot be read or written.
-    #[error("the file {path}, which belongs to the database, cannot be read or written: {source}")]
-    Start {
-        /// The path of the file.
-        path: PathBuf,
-        /// The error from the operating system.
-        source: std::io::Error,
-    },
-    /// The master key does not belong to the database.
-    #[error(transparent)]
-    Key(#[from] VaultError),
-    /// A later version has changed the schema.
-    #[error(
-        "the database {path} has schema version {found}, but this program supports versions up to {known}; start the \
-         newer Journeyman that last used it, or restore a backup from before the upgrade"
-    )]
-    Newer {
-        /// The path of the database.
-        path: PathBuf,
-        /// The version of the schema.
-        found: i64,
-        /// The newest version that this program knows.
-        known: i64,
-    },
 }
 
 impl SqliteStore {
@@ -235,24 +176,6 @@ fn check_master_key(
     connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES ('master_key', ?1)", [proof])?;
     // Another process may have stored another key in the meantime.
     Ok(if read()?.is_some_and(|proof| keys.sealed_the_proof(&proof)) { Ok(()) } else { Err(VaultError::OtherKey) })
-}
-
-/// Opens a read-only connection.
-fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
-    let connection =
-        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.pragma_update(None, "query_only", true)?;
-    keep_statements(&connection)?;
-    Ok(connection)
-}
-
-/// Keeps prepared statements for their next use. Without the stability guarantee of the planner, SQLite plans a statement
-/// again whenever a parameter changes that it compares with the condition of a partial index, which takes longer than a
-/// lookup (<https://www.sqlite.org/queryplanner-ng.html#qpstab>).
-fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_prepared_statement_cache_capacity(64);
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 #[async_trait]

@@ -3,53 +3,24 @@
 //! `keys.rs` describes the formats of an encrypted value. The associated data names the project and the secret, so that a
 //! value copied to another row cannot be decrypted.
 
+mod context;
 mod keys;
 
 use std::collections::BTreeMap;
 
 use journeyman_core::code_host::{CodeHostId, HostSecret, HostSecretChanges, HostSecrets};
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, WebhookId};
-use journeyman_core::ports::{SealedKind, StoreError};
+use journeyman_core::ports::StoreError;
 use journeyman_core::project::SecretChanges;
 use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{SlackSecret, SlackSecretChanges, SlackSecrets};
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::webhook::{WebhookSecret, WebhookSecrets};
 
-use crate::{retired, seal};
-
-pub use self::keys::{KeyId, MasterKey, MasterKeys};
-pub(crate) use self::keys::{from_digits, to_digits};
-
-/// The length of a nonce, in bytes.
-pub(crate) const NONCE_BYTES: usize = 12;
-
-/// An error from encrypting or decrypting secrets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum VaultError {
-    /// The text is not a master key.
-    #[error("a master key must be 64 hexadecimal digits, as printed by `openssl rand -hex 32`")]
-    MalformedKey,
-    /// The value is damaged, or was encrypted with another key or for another row.
-    #[error("a secret cannot be decrypted: it was encrypted with another master key, or it is damaged")]
-    Sealed,
-    /// The value names a key that is not configured.
-    #[error(
-        "a secret cannot be decrypted: it was encrypted with the master key {0}, which is not configured here; add that \
-         key to other-master-key-files or JOURNEYMAN_OTHER_MASTER_KEYS"
-    )]
-    UnknownKey(KeyId),
-    /// The installation's secrets were encrypted with another key.
-    #[error(
-        "the secrets of this database were encrypted with another master key; provide that key with \
-         JOURNEYMAN_MASTER_KEY or master-key-file. During a rotation, other-master-key-files or \
-         JOURNEYMAN_OTHER_MASTER_KEYS names the further keys"
-    )]
-    OtherKey,
-    /// The value is too long for the cipher.
-    #[error("a secret is too long to be encrypted")]
-    TooLong,
-}
+pub(crate) use self::context::{context, outside, retired_name};
+use self::context::{host_context, slack_context, webhook_context};
+pub use self::keys::{KeyId, MasterKey, MasterKeys, VaultError};
+pub(crate) use self::keys::{NONCE_BYTES, from_digits, to_digits};
 
 /// Encrypted secrets by name; `None` removes the secret.
 pub(crate) type Sealed = Vec<(String, Option<Vec<u8>>)>;
@@ -172,40 +143,6 @@ pub(crate) fn open_slack(
         secrets.insert(known, SecretValue(text));
     }
     Ok(secrets)
-}
-
-/// Returns the associated data of a stored value. `owner` and `name` are the columns of its primary key.
-pub(crate) fn context(kind: SealedKind, owner: &str, name: &str) -> String {
-    match kind {
-        SealedKind::ProjectSecret => format!("project_secrets/value/{owner}/{name}"),
-        SealedKind::CodeHostSecret => format!("code_host_secrets/value/{owner}/{name}"),
-        SealedKind::SlackSecret => format!("slack_secrets/value/{owner}/{name}"),
-        // The current and the old secret have the same one, because a rotation of the secret copies the row.
-        SealedKind::WebhookSecret => format!("webhook_secrets/{owner}/value"),
-        SealedKind::Answer => answer_context(name),
-        SealedKind::RetiredSecret => context(SealedKind::ProjectSecret, owner, retired::name_of(name)),
-        SealedKind::SecondFactor => seal::outside(&format!("second_factor/{owner}")),
-    }
-}
-
-fn slack_context(workspace: SlackWorkspaceId, name: &str) -> String {
-    context(SealedKind::SlackSecret, &workspace.to_string(), name)
-}
-
-fn host_context(host: &CodeHostId, name: &str) -> String {
-    context(SealedKind::CodeHostSecret, host.as_str(), name)
-}
-
-fn answer_context(request: &str) -> String {
-    format!("idempotency_keys/record/{request}")
-}
-
-fn secret_context(project: &ProjectId, name: &str) -> String {
-    context(SealedKind::ProjectSecret, project.as_str(), name)
-}
-
-fn webhook_context(webhook: WebhookId) -> String {
-    context(SealedKind::WebhookSecret, &webhook.to_string(), "")
 }
 
 /// Encrypts the secret of a webhook. The current and the old secret have the same associated data, because a rotation

@@ -12,7 +12,7 @@ use journeyman_core::pull::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{At, Columns, Read};
+use super::columns::{At, Columns, Read};
 
 /// The fields of a code host that are stored as one document.
 #[derive(Debug, Serialize, Deserialize)]

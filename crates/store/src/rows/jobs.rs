@@ -16,7 +16,7 @@ use journeyman_core::project::hold::Hold;
 use journeyman_core::run::{Run, Usage};
 use serde::{Deserialize, Serialize};
 
-use super::{At, Columns, Read, to_json};
+use super::columns::{At, Columns, Read, to_json};
 use crate::lists::{PlanRow, SummaryRow};
 
 /// The content of the column `jobs.diff`: the size of the change, with the branch and the commit that it belongs to. An

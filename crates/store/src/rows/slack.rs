@@ -3,7 +3,7 @@
 use journeyman_core::ids::UserId;
 use journeyman_core::slack::{SlackInboxEvent, SlackPost, SlackThread, SlackThreadId, SlackWorkspace};
 
-use super::{At, Columns, Read};
+use super::columns::{At, Columns, Read};
 
 pub(crate) fn slack_workspace<R: Columns>(row: &R) -> Read<SlackWorkspace, R> {
     let at = At::new("slack_workspaces", row, &["id"])?;

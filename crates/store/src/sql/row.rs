@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use journeyman_core::ports::StoreError;
 
-use super::Value;
+use super::statement::Value;
 use crate::rows::Columns;
 
 /// A row with its values.
@@ -64,3 +64,6 @@ impl Columns for Row {
         }
     }
 }
+
+/// A function that decodes a row.
+pub(crate) type Read<T> = fn(&Row) -> Result<T, StoreError>;

@@ -1,9 +1,11 @@
 //! A transaction on either database.
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use journeyman_core::ports::StoreError;
 
-use super::{Read, Row, Statement};
+use super::row::{Read, Row};
+use super::statement::Statement;
 use crate::postgres::PgError;
 
 /// A transaction that writes.
@@ -76,3 +78,6 @@ impl From<StoreError> for DbError {
         Self::Store(error)
     }
 }
+
+/// The future of a function on a transaction.
+pub(crate) type Step<'t, T> = BoxFuture<'t, Result<T, DbError>>;

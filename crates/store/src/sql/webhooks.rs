@@ -12,6 +12,7 @@ use journeyman_core::webhook::{
 };
 
 use super::admin::Sealing;
+use super::deliveries::lock;
 use super::feed::{ASSIGN, LOCK};
 use super::resource::{ResourceTable, statements};
 use super::{Database, Row, SqlStore, Statement, decoded, deliveries, sql};
@@ -121,12 +122,6 @@ impl<B: Database> WebhookStore for SqlStore<B> {
         );
         Ok(self.all(count, rows::delivery_backlog).await?.pop().unwrap_or_default())
     }
-}
-
-/// Returns the statement that takes the locks of webhooks, in the order of their IDs. A transaction takes them before those
-/// of deliveries, so that transactions cannot wait for each other in a circle.
-pub(crate) fn lock(webhooks: Vec<String>) -> Statement {
-    sql!("SELECT 1 FROM webhooks WHERE id = ANY (($1)) ORDER BY id FOR NO KEY UPDATE", webhooks)
 }
 
 #[async_trait]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::OpenError;
+use super::error::OpenError;
 
 /// All migrations, in order. A released migration never changes.
 const MIGRATIONS: &[&str] = &[

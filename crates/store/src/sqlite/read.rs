@@ -8,9 +8,9 @@ use journeyman_core::ports::StoreError;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
+use super::connection::open_reader;
 use super::error::{ReadError, unavailable};
 use super::fault::{Fault, leave_as_it_is};
-use super::open_reader;
 
 /// The maximum number of concurrent reads. Each has a connection, with a cache of at most 2 MB or so.
 const READERS: usize = 8;

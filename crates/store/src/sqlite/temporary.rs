@@ -3,34 +3,17 @@
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 
 use journeyman_core::time::IdGen;
 use rusqlite::Connection;
-use tempfile::TempDir;
 
-use super::{OpenError, SqliteStore, migrate};
+use super::error::OpenError;
+use super::folder::TemporaryFolder;
+use super::{SqliteStore, migrate};
 use crate::vault::MasterKey;
 
 /// The content of a database file with the current schema, which is made once for all tests of a program.
 static NEW_FILE: OnceLock<Vec<u8>> = OnceLock::new();
-
-/// The folder of a temporary database.
-pub(super) struct TemporaryFolder {
-    /// The thread that closes the database.
-    writer: Option<JoinHandle<()>>,
-    /// Removed when this is dropped.
-    _folder: TempDir,
-}
-
-impl Drop for TemporaryFolder {
-    fn drop(&mut self) {
-        if let Some(writer) = self.writer.take() {
-            // A writer that panicked has closed the database too.
-            let _ = writer.join();
-        }
-    }
-}
 
 impl SqliteStore {
     /// Opens a new database in a temporary folder, for a test. The folder is removed with the store. The master key is

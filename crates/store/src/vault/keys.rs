@@ -17,7 +17,7 @@ use journeyman_core::ids::ProjectId;
 use journeyman_core::secret::SecretValue;
 use journeyman_core::time::IdGen;
 
-use super::{NONCE_BYTES, VaultError, answer_context, secret_context};
+use super::context::{answer_context, secret_context};
 
 const FORMAT: u8 = 1;
 const FORMAT_WITH_ID: u8 = 2;
@@ -245,6 +245,36 @@ pub(crate) fn to_digits(bytes: &[u8]) -> String {
 pub(crate) fn from_digits(digits: &str) -> Option<Vec<u8>> {
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     digits.as_bytes().chunks(2).map(byte).collect()
+}
+
+/// The length of a nonce, in bytes.
+pub(crate) const NONCE_BYTES: usize = 12;
+
+/// An error from encrypting or decrypting secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum VaultError {
+    /// The text is not a master key.
+    #[error("a master key must be 64 hexadecimal digits, as printed by `openssl rand -hex 32`")]
+    MalformedKey,
+    /// The value is damaged, or was encrypted with another key or for another row.
+    #[error("a secret cannot be decrypted: it was encrypted with another master key, or it is damaged")]
+    Sealed,
+    /// The value names a key that is not configured.
+    #[error(
+        "a secret cannot be decrypted: it was encrypted with the master key {0}, which is not configured here; add that \
+         key to other-master-key-files or JOURNEYMAN_OTHER_MASTER_KEYS"
+    )]
+    UnknownKey(KeyId),
+    /// The installation's secrets were encrypted with another key.
+    #[error(
+        "the secrets of this database were encrypted with another master key; provide that key with \
+         JOURNEYMAN_MASTER_KEY or master-key-file. During a rotation, other-master-key-files or \
+         JOURNEYMAN_OTHER_MASTER_KEYS names the further keys"
+    )]
+    OtherKey,
+    /// The value is too long for the cipher.
+    #[error("a secret is too long to be encrypted")]
+    TooLong,
 }
 
 #[cfg(test)]
