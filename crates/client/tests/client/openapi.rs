@@ -25,7 +25,7 @@ const METHODS: [(&str, &str, &[&str]); 91] = [
     ("listJobPulls", "job.rs", &["pulls"]),
     ("getJobChecks", "job.rs", &["checks"]),
     ("listEvents", "job.rs", &["events", "newest_event"]),
-    ("streamEvents", "job.rs", &["stream_events"]),
+    ("streamEvents", "job_events.rs", &["stream_events"]),
     ("listProjectEvents", "resources/events.rs", &["list"]),
     ("listAllEvents", "resources/events.rs", &["list_all"]),
     ("streamProjectEvents", "resources/events.rs", &["stream"]),
