@@ -23,7 +23,7 @@ use rustix::process::geteuid;
 use crate::command::{Git, server_settings};
 use crate::connection::Shared;
 use crate::failure::GitError;
-use repository::{Found, find};
+use repository::{UsableRepository, find};
 
 /// The address of a remote and the way to it: the program that serves a path, or the connection to a server, which is open
 /// as long as the route exists. Created by [`Git::route`].
@@ -95,7 +95,7 @@ impl Git {
         let (own, me) = (Arc::clone(&self.own_folders), geteuid().as_raw());
         let found = tokio::task::spawn_blocking(move || find(&path, &own, me)).await;
         let found = found.map_err(|error| GitError::NotUsed(error.to_string()))??;
-        let Found { git_dir, owner } = found;
+        let UsableRepository { git_dir, owner } = found;
         let address = git_dir.to_str().map(str::to_owned).ok_or_else(|| {
             GitError::NotUsed(format!("The path of the repository {} is not UTF-8.", git_dir.display()))
         })?;
