@@ -9,13 +9,13 @@ use journeyman_core::feed::{FeedEnds, FeedEntry, FeedEvent, FeedQuery};
 use journeyman_core::ports::{FeedStore, StoreError};
 
 use super::error::PgError;
-use super::pipeline::{Call, call};
+use super::pipeline::{Query, call};
 use super::{Postgres, PostgresStore};
 use crate::rows;
 use crate::sql::feed::{ASSIGN, LOCK};
 
 /// Returns the statement that adds events, in order.
-pub(super) fn insert(events: &[FeedEvent]) -> Call {
+pub(super) fn insert(events: &[FeedEvent]) -> Query {
     let texts = |value: fn(&FeedEvent) -> String| events.iter().map(value).collect::<Vec<String>>();
     call!(
         "INSERT INTO feed (project, job, type, at, data)

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use super::PostgresStore;
 use super::error::PgError;
-use super::pipeline::{Call, call};
+use super::pipeline::{Query, call};
 use super::session::Session;
 use crate::rows;
 use crate::sealed::{Counter, ROWS_AT_ONCE, Stored, id, tables, unavailable};
@@ -98,7 +98,7 @@ impl PostgresStore {
 
     /// Runs replacements, the first call of which begins the transaction, and returns how many values were replaced. The
     /// number is part of the entry in the audit log, so the transaction takes two round trips.
-    async fn replace(&self, changes: &[Call], kind: SealedKind, entry: &AuditEntry) -> Result<u64, StoreError> {
+    async fn replace(&self, changes: &[Query], kind: SealedKind, entry: &AuditEntry) -> Result<u64, StoreError> {
         let session = Session::open(&self.pool).await?;
         let replaced = session.run(changes).await?;
         let done = replaced.iter().map(|rows| rows.len() as u64).sum();

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 
 use super::PostgresStore;
 use super::error::PgError;
-use super::pipeline::{Call, call};
+use super::pipeline::{Query, call};
 use crate::spending::{amount, check, used};
 
 /// Reads what three scopes have used. `$1` is the project, `$2` the job, `$3` the day, and `$4` to `$6` are the budgets.
@@ -127,14 +127,14 @@ impl SpendingStore for PostgresStore {
 }
 
 /// Serializes the calls of a project: a sum that does not exist yet has no row to lock.
-fn lock(sums: &Sums) -> Call {
+fn lock(sums: &Sums) -> Query {
     call!("SELECT pg_advisory_xact_lock(hashtextextended('spending/' || $1, 0))", sums.project.to_string())
 }
 
 fn read(rows: &[Row]) -> Result<[Used; 3], PgError> {
     let mut found = [Used::default(); 3];
-    for (place, row) in found.iter_mut().zip(rows) {
-        *place = used(row.try_get("micros")?, row.try_get("set_aside")?);
+    for (sum, row) in found.iter_mut().zip(rows) {
+        *sum = used(row.try_get("micros")?, row.try_get("set_aside")?);
     }
     Ok(found)
 }

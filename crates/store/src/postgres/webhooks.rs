@@ -15,7 +15,7 @@ use journeyman_core::webhook::{
 
 use super::Postgres;
 use super::error::PgError;
-use super::pipeline::{Call, call};
+use super::pipeline::{Query, call};
 use crate::lists;
 use crate::rows::{self, name_of};
 use crate::sql::Database as _;
@@ -94,7 +94,7 @@ const EVENT_IS_REMOVED: &str = "UPDATE deliveries
     WHERE number = ANY ($1) AND state = 'pending'";
 
 /// Returns the statements that store the result of an attempt.
-fn finish(one: &Finished) -> Result<Call, StoreError> {
+fn finish(one: &Finished) -> Result<Query, StoreError> {
     let (status, detail) = match &one.result.response {
         Response::Status(status, text) => (Some(i64::from(*status)), text),
         Response::Failed(text) => (None, text),
@@ -195,7 +195,7 @@ impl Deliveries for Postgres {
 
     async fn finish(&self, finished: Vec<Finished>) -> Result<(), StoreError> {
         let lock = webhooks::lock(finished.iter().map(|one| one.webhook.to_string()).collect());
-        let calls = finished.iter().map(finish).collect::<Result<Vec<Call>, StoreError>>()?;
+        let calls = finished.iter().map(finish).collect::<Result<Vec<Query>, StoreError>>()?;
         self.write(std::iter::once(lock.into()).chain(calls).collect()).await?;
         Ok(())
     }

@@ -107,7 +107,7 @@ fn add_to(db: &Connection, project: &ProjectId, kind: &str, subject: &str, micro
 
 fn read(db: &Connection, sums: &Sums) -> rusqlite::Result<[Used; 3]> {
     let mut found = [Used::default(); 3];
-    for (place, Sum { kind, subject }) in found.iter_mut().zip(rows(sums)) {
+    for (sum, Sum { kind, subject }) in found.iter_mut().zip(rows(sums)) {
         let text = "SELECT micros FROM spending WHERE project = ?1 AND kind = ?2 AND subject = ?3";
         let mut query = db.prepare_cached(text)?;
         let spent = query.query_row(params![sums.project.as_str(), kind, subject], |row| row.get(0)).optional()?;
@@ -116,7 +116,7 @@ fn read(db: &Connection, sums: &Sums) -> rusqlite::Result<[Used; 3]> {
                     WHERE project = ?1 AND (?2 = 'project' OR (?2 = 'job' AND job = ?3) OR (?2 = 'day' AND day = ?3 + 0))";
         let mut query = db.prepare_cached(text)?;
         let set_aside = query.query_row(params![sums.project.as_str(), kind, subject], |row| row.get(0))?;
-        *place = used(spent.unwrap_or_default(), set_aside);
+        *sum = used(spent.unwrap_or_default(), set_aside);
     }
     Ok(found)
 }
