@@ -79,7 +79,7 @@ pub enum Fault {
 
 /// A request to the interface.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct ApiRequest {
     /// The method.
     pub method: Method,
     /// The path with the query, as it was sent.
@@ -94,7 +94,7 @@ pub struct Call {
     pub body: Value,
 }
 
-impl Call {
+impl ApiRequest {
     /// Returns a parameter of the query.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
@@ -154,7 +154,7 @@ impl Reply {
 #[derive(Debug, Clone)]
 pub struct Exchange {
     /// The request.
-    pub call: Call,
+    pub call: ApiRequest,
     /// The answer; `None` if a fault was planned.
     pub reply: Option<Reply>,
 }
@@ -191,7 +191,7 @@ struct Shared {
     folder: TempDir,
     state: Mutex<State>,
     faults: Mutex<Vec<Planned>>,
-    requests: Mutex<Vec<Call>>,
+    requests: Mutex<Vec<ApiRequest>>,
     recorder: Mutex<Option<Sender<Exchange>>>,
     answered: Mutex<Vec<Answered>>,
 }
@@ -283,7 +283,7 @@ impl CodeHostServer {
 
     /// Returns the requests to the interface so far.
     #[must_use]
-    pub fn requests(&self) -> Vec<Call> {
+    pub fn requests(&self) -> Vec<ApiRequest> {
         self.shared.requests.lock().unwrap().clone()
     }
 
@@ -338,7 +338,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     let segments = path.trim_matches('/').split('/');
     let segments: Vec<String> = segments.map(git::decoded).collect();
     let query = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
-    let call = Call {
+    let call = ApiRequest {
         method: head.method.clone(),
         target,
         segments,
@@ -384,11 +384,11 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     }
 }
 
-fn dispatch(product: Product, state: &mut State, call: &Call) -> Reply {
+fn dispatch(product: Product, state: &mut State, call: &ApiRequest) -> Reply {
     changes::answer(product, state, call).unwrap_or_else(|| product_answer(product, state, call))
 }
 
-fn product_answer(product: Product, state: &mut State, call: &Call) -> Reply {
+fn product_answer(product: Product, state: &mut State, call: &ApiRequest) -> Reply {
     match product {
         Product::Github => github::answer(state, call),
         Product::Gitlab => gitlab::answer(state, call),
@@ -431,7 +431,7 @@ fn log(shared: &Shared, job: &str, headers: &HeaderMap) -> Reply {
 }
 
 /// Answers a request for an uploaded file; `None` for other requests.
-fn uploaded(shared: &Shared, path: &str, call: &Call) -> Option<Reply> {
+fn uploaded(shared: &Shared, path: &str, call: &ApiRequest) -> Option<Reply> {
     let mut state = shared.state.lock().unwrap();
     let Some(file) = state.files.get(path).cloned() else {
         // This is no address of the interface.

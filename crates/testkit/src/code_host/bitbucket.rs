@@ -23,7 +23,7 @@ use self::commits::{commits, pipelines};
 use self::filter::filtered;
 use self::pulls::pulls;
 use super::state::{Repository, State, Token, User};
-use super::{Call, Reply};
+use super::{ApiRequest, Reply};
 
 /// The time of everything without a time of its own.
 const TIME: &str = "2026-01-01T00:00:00.000000+00:00";
@@ -43,7 +43,7 @@ struct Sender {
 
 impl Sender {
     /// Finds the sender of a request; `None` if the credential is not valid.
-    fn of(state: &State, call: &Call) -> Option<Self> {
+    fn of(state: &State, call: &ApiRequest) -> Option<Self> {
         let value = call.headers.get("authorization")?.to_str().ok()?;
         let (kind, text) = value.split_once(' ')?;
         let basic = match kind {
@@ -125,7 +125,7 @@ fn id_of(uuid: &str) -> Option<u64> {
 }
 
 /// Answers a request.
-pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
+pub(super) fn answer(state: &mut State, call: &ApiRequest) -> Reply {
     let Some(("2.0", rest)) = call.segments.split_first().map(|(version, rest)| (version.as_str(), rest)) else {
         return error(404, "Resource not found");
     };
@@ -152,7 +152,7 @@ pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
 }
 
 /// Answers with a page of a list.
-fn page(state: &State, call: &Call, most: usize, items: &[Value]) -> Reply {
+fn page(state: &State, call: &ApiRequest, most: usize, items: &[Value]) -> Reply {
     let number = |name: &str, default: usize| match call.parameter(name) {
         Some(text) => text.parse().unwrap_or(0),
         None => default,
@@ -191,7 +191,7 @@ fn show_user_of(state: &State, id: u64) -> Value {
 }
 
 /// Answers with the permissions that the user has on repositories of a workspace.
-fn own_permissions(state: &State, call: &Call, sender: &Sender, workspace: &str) -> Reply {
+fn own_permissions(state: &State, call: &ApiRequest, sender: &Sender, workspace: &str) -> Reply {
     if sender.is_access_token {
         return sender.lacks("account");
     }
@@ -214,7 +214,7 @@ fn own_permissions(state: &State, call: &Call, sender: &Sender, workspace: &str)
 }
 
 /// Answers a request about the members of a workspace. Members are the users with a permission on a repository.
-fn members(state: &mut State, call: &Call, sender: &Sender, workspace: &str, below: &[&str]) -> Reply {
+fn members(state: &mut State, call: &ApiRequest, sender: &Sender, workspace: &str, below: &[&str]) -> Reply {
     let is_member = |user: &&User| {
         let mut within = state.repositories.iter().filter(|one| one.path.starts_with(&format!("{workspace}/")));
         !user.is_bot && !state.closed.contains(&user.id) && within.any(|one| one.permissions.contains_key(&user.id))
@@ -242,7 +242,7 @@ fn members(state: &mut State, call: &Call, sender: &Sender, workspace: &str, bel
 }
 
 /// Answers with the permissions of users on a repository.
-fn permissions(state: &State, call: &Call, sender: &Sender, found: &Repository) -> Reply {
+fn permissions(state: &State, call: &ApiRequest, sender: &Sender, found: &Repository) -> Reply {
     if !sender.administers(found) {
         return sender.lacks("repository:admin");
     }
@@ -266,7 +266,7 @@ fn no_repository(path: &str) -> Reply {
 }
 
 /// Answers a request about a repository.
-fn repository(state: &mut State, call: &Call, sender: &Sender, path: &str, below: &[&str]) -> Reply {
+fn repository(state: &mut State, call: &ApiRequest, sender: &Sender, path: &str, below: &[&str]) -> Reply {
     let Some(found) = state.by_path(path).cloned() else { return no_repository(path) };
     let may_see = match sender.is_access_token {
         true => sender.token.repository.is_none_or(|id| id == found.id),

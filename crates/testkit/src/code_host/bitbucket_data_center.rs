@@ -14,7 +14,7 @@ use self::builds::{build, builds, set_build};
 use self::comments::react;
 use self::pulls::{create_pull, in_pull, list_pulls};
 use super::state::{Repository, State, Token, User};
-use super::{Call, Reply};
+use super::{ApiRequest, Reply};
 
 /// The package of the exceptions.
 const PACKAGE: &str = "com.atlassian.bitbucket";
@@ -27,7 +27,7 @@ const EMOTICONS: [&str; 5] = ["thumbsup", "thumbsdown", "heart", "thinking_face"
 
 /// A request of a user about a repository.
 struct Request<'a> {
-    call: &'a Call,
+    call: &'a ApiRequest,
     user: &'a User,
     token: &'a Token,
     repository: Repository,
@@ -54,7 +54,7 @@ fn unknown() -> Reply {
 }
 
 /// Returns the page of a list that the query names.
-fn page(call: &Call, items: &[Value]) -> Reply {
+fn page(call: &ApiRequest, items: &[Value]) -> Reply {
     let number = |name: &str| call.parameter(name).and_then(|text| text.parse::<usize>().ok());
     let (start, limit) = (number("start").unwrap_or_default(), number("limit").unwrap_or(25).clamp(1, 100));
     let values: Vec<&Value> = items.iter().skip(start).take(limit).collect();
@@ -71,7 +71,7 @@ fn page(call: &Call, items: &[Value]) -> Reply {
 }
 
 /// Answers a request.
-pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
+pub(super) fn answer(state: &mut State, call: &ApiRequest) -> Reply {
     let authorization = call.headers.get("authorization").and_then(|value| value.to_str().ok());
     let Some(authorization) = authorization else { return anonymous(call) };
     let Some((user, token)) = state.signed_in(authorization.strip_prefix("Bearer ")) else {
@@ -89,14 +89,14 @@ pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
 }
 
 /// Answers a request without a token.
-fn anonymous(call: &Call) -> Reply {
+fn anonymous(call: &ApiRequest) -> Reply {
     match parts(call).as_slice() {
         ["rest", "api", "latest" | "1.0", "application-properties"] => properties(),
         _ => not_permitted(),
     }
 }
 
-fn parts(call: &Call) -> Vec<&str> {
+fn parts(call: &ApiRequest) -> Vec<&str> {
     call.segments.iter().map(String::as_str).collect()
 }
 
@@ -108,7 +108,7 @@ fn properties() -> Reply {
     )
 }
 
-fn signed_in(state: &mut State, call: &Call, user: &User, token: &Token) -> Reply {
+fn signed_in(state: &mut State, call: &ApiRequest, user: &User, token: &Token) -> Reply {
     let parts = parts(call);
     let ["rest", module, "latest" | "1.0", below @ ..] = parts.as_slice() else { return unknown() };
     match (*module, &call.method, below) {
@@ -217,7 +217,7 @@ fn show_repository(repository: &Repository) -> Value {
 }
 
 /// Lists users, whose names or addresses contain the filter and who have the permissions. Unknown parameters are ignored.
-fn users(state: &mut State, call: &Call) -> Reply {
+fn users(state: &mut State, call: &ApiRequest) -> Reply {
     let filter = call.parameter("filter").unwrap_or_default().to_lowercase();
     let mut found: Vec<User> = state.users.clone();
     found.retain(|user| user.name.to_lowercase().contains(&filter) || email_of(user).contains(&filter));
@@ -246,7 +246,7 @@ fn users(state: &mut State, call: &Call) -> Reply {
 }
 
 /// Lists the repositories on which the user has a permission.
-fn repositories(state: &State, call: &Call, user: &User, token: &Token) -> Reply {
+fn repositories(state: &State, call: &ApiRequest, user: &User, token: &Token) -> Reply {
     let wanted = level_of(call.parameter("permission").unwrap_or("REPO_READ"));
     if wanted == 0 {
         return invalid("permission", "The permission is invalid.");

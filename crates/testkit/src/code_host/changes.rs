@@ -8,7 +8,7 @@ use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::state::{CommentedOn, PullState, Repository, State, User};
-use super::{Call, Product, Reply};
+use super::{ApiRequest, Product, Reply};
 
 /// The start of the stand-in's clock, 2027-01-15T08:00:00Z, in seconds since 1970.
 const START: i64 = 1_800_000_000;
@@ -53,16 +53,16 @@ impl Times {
             for pull in &repository.pulls {
                 let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
                 let reviews: Vec<String> = reviews.map(|review| format!("{}{}", review.id, review.body)).collect();
-                let talk = talk(repository, CommentedOn::Pull(pull.number));
+                let comments = comments_of(repository, CommentedOn::Pull(pull.number));
                 let lines = repository.reviews.iter().filter(|review| review.pull == pull.number);
                 let lines = lines.flat_map(|review| &review.comments);
                 let replies: Vec<_> = lines.flat_map(|line| repository.thread(line.id)).collect();
-                let content = format!("{pull:?}{}{reviews:?}{replies:?}{talk:?}", repository.sha_of(pull));
+                let content = format!("{pull:?}{}{reviews:?}{replies:?}{comments:?}", repository.sha_of(pull));
                 contents.push((format!("{}/{}", repository.id, pull.number), content));
             }
             for issue in &repository.issues {
-                let talk = talk(repository, CommentedOn::Issue(issue.number));
-                contents.push((issue_key(repository, issue.number), format!("{issue:?}{talk:?}")));
+                let comments = comments_of(repository, CommentedOn::Issue(issue.number));
+                contents.push((issue_key(repository, issue.number), format!("{issue:?}{comments:?}")));
             }
         }
         contents.retain(|(key, content)| self.known.get(key).is_none_or(|known| known.content != *content));
@@ -98,9 +98,9 @@ impl Times {
 }
 
 /// Returns the comments of a conversation as text.
-fn talk(repository: &Repository, place: CommentedOn) -> Vec<String> {
-    let of_place = repository.comments.iter().filter(|comment| comment.place == place);
-    of_place.map(|one| format!("{}{}{:?}", one.id, one.body, repository.thread(one.id))).collect()
+fn comments_of(repository: &Repository, target: CommentedOn) -> Vec<String> {
+    let of_target = repository.comments.iter().filter(|comment| comment.target == target);
+    of_target.map(|one| format!("{}{}{:?}", one.id, one.body, repository.thread(one.id))).collect()
 }
 
 /// Returns the name of an issue in the times. On GitLab, a merge request can have the same number.
@@ -115,7 +115,7 @@ fn written(seconds: i64) -> String {
 /// A poll of a repository.
 struct Poll<'a> {
     state: &'a mut State,
-    call: &'a Call,
+    call: &'a ApiRequest,
     product: Product,
     found: Repository,
     since: i64,
@@ -130,7 +130,7 @@ pub(super) fn stamp(state: &mut State) {
 
 /// Answers a request of a poll of Gitea or Forgejo; `None` for other requests. The lists of the other products are the
 /// same for polls and other requests.
-pub(super) fn answer(product: Product, state: &mut State, call: &Call) -> Option<Reply> {
+pub(super) fn answer(product: Product, state: &mut State, call: &ApiRequest) -> Option<Reply> {
     stamp(state);
     if call.method != Method::GET {
         return None;
@@ -233,7 +233,7 @@ impl Poll<'_> {
         let mut listed = Vec::new();
         for comment in &self.found.comments {
             let (created, updated) = self.comment(&comment.id.into());
-            let (kind, number) = match comment.place {
+            let (kind, number) = match comment.target {
                 CommentedOn::Pull(number) => ("pulls", number),
                 CommentedOn::Issue(number) => ("issues", number),
             };
