@@ -7,10 +7,10 @@ mod appearance;
 mod blocks;
 mod compare;
 mod gaps;
+mod lines;
 mod nav;
 mod parse;
 mod pieces;
-mod place;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -24,10 +24,10 @@ use sha2::{Digest, Sha256};
 
 pub(crate) use self::appearance::{Appearance, DiffView};
 pub(crate) use self::gaps::Gap;
+pub(crate) use self::lines::{LineKey, Outline, PageLine, position_of};
 pub(crate) use self::nav::{Choice, Nav};
 use self::parse::parse;
 pub(crate) use self::pieces::{Piece, of_lines};
-pub(crate) use self::place::{LineKey, Outline, PageLine, place_of};
 pub(crate) use self::shown::DiffShown;
 pub(crate) use self::tree::Step;
 

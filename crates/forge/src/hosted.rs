@@ -120,13 +120,13 @@ pub(crate) trait Api: Send + Sync {
     }
 
     /// Returns the comments in a conversation.
-    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError>;
+    async fn comments(&self, repository: &HostRepository, target: CommentTarget) -> Result<Vec<Written>, ForgeError>;
 
     /// Writes a comment, and returns its URL.
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError>;
 
@@ -139,7 +139,7 @@ pub(crate) trait Api: Send + Sync {
     async fn update_comment(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         comment: &str,
         text: &str,
     ) -> Result<(), ForgeError>;
@@ -148,7 +148,7 @@ pub(crate) trait Api: Send + Sync {
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         to: (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError>;
@@ -157,7 +157,7 @@ pub(crate) trait Api: Send + Sync {
     async fn resolve(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         threads: &[HostThread],
     ) -> Result<(), ForgeError>;
 
@@ -195,7 +195,7 @@ pub(crate) trait Api: Send + Sync {
     }
 
     /// Adds the position, the thread and the review to a comment, if it has them and the webhook did not say so.
-    async fn placed(
+    async fn complete_comment(
         &self,
         repository: &HostRepository,
         pull: u64,
@@ -233,7 +233,7 @@ pub(crate) trait Api: Send + Sync {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError>;
 
@@ -244,7 +244,7 @@ pub(crate) trait Api: Send + Sync {
     }
 
     /// Returns the user who was the last to add a label to an issue, or to assign the service.
-    async fn issue_asker(
+    async fn issue_requester(
         &self,
         repository: &HostRepository,
         issue: u64,
@@ -279,7 +279,7 @@ pub(crate) trait Api: Send + Sync {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError>;
 

@@ -1,11 +1,12 @@
-//! The parts of a page with a diff that depend on its place: the choice of the changes, and the endpoint for more lines.
+//! The parts of a page with a diff that depend on where it is shown: the choice of the changes, and the endpoint for
+//! more lines.
 
 use super::shown::FileShown;
 use super::{Appearance, DiffShown, DiffView};
 use crate::size::Size;
 use crate::words::in_query;
 
-/// The place of a diff.
+/// The navigation of a diff, which depends on the page that shows it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Nav {
     /// The parameter that selects the shown part of the changes; `None` for all changes.
@@ -36,8 +37,8 @@ pub(crate) struct Choice {
 }
 
 impl DiffShown<'_> {
-    /// Sets the place of the diff.
-    pub(crate) fn placed(mut self, nav: Nav) -> Self {
+    /// Sets the navigation of the diff.
+    pub(crate) fn with_nav(mut self, nav: Nav) -> Self {
         let part = nav.part.as_deref().map(|part| format!("{part}&")).unwrap_or_default();
         self.query = format!("{}{part}", self.appearance.query()).replace('&', "&amp;");
         self.nav = nav;

@@ -10,6 +10,7 @@ mod events;
 mod head;
 mod line_comments;
 mod live;
+mod messages_and_runs;
 mod now;
 pub(super) mod outcome;
 mod reason;
@@ -17,7 +18,6 @@ mod record;
 mod runs;
 mod side;
 pub(super) mod status;
-mod talk;
 mod thread;
 mod update;
 

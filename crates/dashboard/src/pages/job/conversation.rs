@@ -15,8 +15,8 @@ use serde::Deserialize;
 
 use super::block::BlockContext;
 use super::head::{self, Parts};
+use super::messages_and_runs::{MessagesAndRuns, failure};
 use super::now::{Now, Silence};
-use super::talk::{MessagesAndRuns, failure};
 use super::thread::{Thread, render_thread};
 use super::{InJob, base, live, outcome, status};
 use crate::conversation::{Fold, Plan};
@@ -86,11 +86,11 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
     // come with them.
     entries.retain(|entry| entry.seq < end);
     let last = entries.last().map_or(start, |entry| entry.seq);
-    let talk = Arc::new(MessagesAndRuns::read(shared, job.id).await?);
-    let plan = if newest { plan_before(shared, &talk, job.id, start).await? } else { None };
-    let (fold, thread, outcome) = rendered(shared, Arc::clone(at), entries, plan, Arc::clone(&talk), newest).await?;
-    let parts = head::parts_with(shared, at, &talk, fold.plan()).await?;
-    let silence = Silence::of(shared, job, &talk, &fold, at.now).await?;
+    let history = Arc::new(MessagesAndRuns::read(shared, job.id).await?);
+    let plan = if newest { plan_before(shared, &history, job.id, start).await? } else { None };
+    let (fold, thread, outcome) = rendered(shared, Arc::clone(at), entries, plan, Arc::clone(&history), newest).await?;
+    let parts = head::parts_with(shared, at, &history, fold.plan()).await?;
+    let silence = Silence::of(shared, job, &history, &fold, at.now).await?;
     let code = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let (fields, error) = refused.map_or((None, None), |(fields, error)| (Some(fields), Some(error)));
     let page = JobPage {
@@ -101,7 +101,7 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
         parts,
         outcome,
         base: if newest { base::render(at).await? } else { Fragment::default() },
-        now: Now::of(at, &talk, &fold, silence).render(at)?,
+        now: Now::of(at, &history, &fold, silence).render(at)?,
         thread,
         earlier: earlier_text(shared, job, start)
             .await?
@@ -143,7 +143,7 @@ fn show_earlier(count: u64, is_cut: bool) -> String {
 /// Returns the newest plan before the window that begins after `start`. A run that has ended has stopped its plan.
 pub(super) async fn plan_before(
     shared: &Shared,
-    talk: &MessagesAndRuns,
+    history: &MessagesAndRuns,
     job: JobId,
     start: u64,
 ) -> Result<Option<Plan>, StoreError> {
@@ -153,7 +153,7 @@ pub(super) async fn plan_before(
     let Some(entry) = shared.services.store.plan_before(job, start.saturating_add(1)).await? else { return Ok(None) };
     let run = entry.run_id.map(|run| run.to_string()).unwrap_or_default();
     let mut plan = Plan::new(run.clone(), &entry.data);
-    if talk.running().map(|run| run.id) != entry.run_id {
+    if history.running().map(|run| run.id) != entry.run_id {
         plan.stop(&run);
     }
     Ok(Some(plan))
@@ -165,7 +165,7 @@ async fn rendered(
     at: Arc<InJob>,
     entries: Vec<LogEntry>,
     plan: Option<Plan>,
-    talk: Arc<MessagesAndRuns>,
+    history: Arc<MessagesAndRuns>,
     newest: bool,
 ) -> Result<(Fold, Thread, Fragment), Failure> {
     let hold = shared.services.store.holds().await?.remove(&at.job.project);
@@ -177,12 +177,12 @@ async fn rendered(
         for entry in &entries {
             fold.add(entry);
         }
-        let scene = BlockContext { at: &at, talk: &talk, has_outcome: newest, highlighter: &highlighter };
+        let context = BlockContext { at: &at, history: &history, has_outcome: newest, highlighter: &highlighter };
         let outcome = match newest {
-            true => outcome::render(&at, &talk, hold.as_ref(), &highlighter, &mut budget)?,
+            true => outcome::render(&at, &history, hold.as_ref(), &highlighter, &mut budget)?,
             false => Fragment::default(),
         };
-        let thread = render_thread(&scene, &fold, &mut budget)?;
+        let thread = render_thread(&context, &fold, &mut budget)?;
         Ok::<_, askama::Error>((fold, thread, outcome))
     });
     let rendered: askama::Result<_> = rendered.await.map_err(|error| Failure::Render(error.to_string()))?;
