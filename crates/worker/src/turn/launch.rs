@@ -64,12 +64,13 @@ pub(super) fn launch(context: &TurnContext<'_>, spec: &AgentSpec, route: Option<
     let policy = policy(&context.assignment.project.settings.sandbox);
     let folders = (layout.home.to_string_lossy().into_owned(), layout.workspace.to_string_lossy().into_owned());
     let model_calls = context.assignment.project.settings.limits.model_calls();
-    let places = models::places((context.job(), spec), route.as_ref(), folders, (policy.refuses(), model_calls));
+    let values =
+        models::placeholder_values((context.job(), spec), route.as_ref(), folders, (policy.refuses(), model_calls));
     let mut environment = context.environment.clone();
     let own = spec.environment.iter().filter(|(_, value)| route.is_some() || !models::needs_endpoint(value));
-    environment.extend(own.filter_map(|(name, value)| Some((name.clone(), places.fill(value)?))));
-    let argv = spec.command.iter().filter_map(|word| places.fill(word)).collect();
-    let argv = with_files(argv, &mut environment, spec, &places, route.is_some());
+    environment.extend(own.filter_map(|(name, value)| Some((name.clone(), values.fill(value)?))));
+    let argv = spec.command.iter().filter_map(|word| values.fill(word)).collect();
+    let argv = with_files(argv, &mut environment, spec, &values, route.is_some());
     let mut spawn = context.sandbox.spawn_with_egress(argv, environment);
     spawn.readable.extend(spec.readable.clone());
     let output_bytes = context.assignment.project.settings.limits.output_bytes();
@@ -93,18 +94,18 @@ pub(super) fn with_files(
     argv: Vec<String>,
     environment: &mut BTreeMap<String, String>,
     spec: &AgentSpec,
-    places: &PlaceholderValues,
+    values: &PlaceholderValues,
     has_endpoint: bool,
 ) -> Vec<String> {
     let written = spec.files.iter().filter(|(_, text)| has_endpoint || !models::needs_endpoint(text));
-    let files: Vec<_> = written.filter_map(|(path, text)| Some((path, places.fill(text)?))).collect();
+    let files: Vec<_> = written.filter_map(|(path, text)| Some((path, values.fill(text)?))).collect();
     if files.is_empty() {
         return argv;
     }
     let mut script = String::new();
     for (number, (path, text)) in files.into_iter().enumerate() {
         let name = format!("JOURNEYMAN_FILE_{number}");
-        environment.insert(format!("{name}_PATH"), format!("{}/{path}", places.home));
+        environment.insert(format!("{name}_PATH"), format!("{}/{path}", values.home));
         environment.insert(name.clone(), text);
         script.push_str(&format!(
             "mkdir -p \"$(dirname \"${name}_PATH\")\" && printf %s \"${name}\" > \"${name}_PATH\" || exit 1\n\
