@@ -42,7 +42,7 @@ pub enum SubmoduleLocation {
 pub struct Located {
     /// The absolute address, without a password.
     pub address: String,
-    /// The location.
+    /// The location of the repository.
     pub location: SubmoduleLocation,
 }
 

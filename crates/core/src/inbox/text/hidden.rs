@@ -69,7 +69,7 @@ fn html(text: &str, parsed: &Parsed<'_>, footnotes: &[Range<usize>], dialect: Di
 }
 
 /// Returns the definitions of links that are not used: what no block covers, and is no mark of a quote or a list. The
-/// parser does not tell the ranges of repeated definitions, which count nowhere.
+/// parser does not report the ranges of repeated definitions, which count nowhere.
 fn definitions(text: &str, parsed: &Parsed<'_>) -> Vec<Range<usize>> {
     let mut covered = covered(text, &parsed.events);
     covered.push(text.len()..text.len());

@@ -23,7 +23,7 @@ pub(super) struct WrittenFiles {
 }
 
 /// Moves the files from `from` into the tree. Files in `changed` are not the agent's to replace any more: the branch has
-/// other ones. Those in `withheld` stay away. Links are not followed, and no folder is rewritten.
+/// other ones. Those in `withheld` stay away. Links are not followed, and no folder is replaced.
 ///
 /// # Errors
 /// The disk failed.
