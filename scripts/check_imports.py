@@ -11,7 +11,7 @@ import re
 import sys
 
 # The largest numbers that are accepted. They may only become smaller.
-FILE_CIRCLES = 46
+FILE_CIRCLES = 15
 CORE_CIRCLE = 0
 CORE_PAIRS = 0
 

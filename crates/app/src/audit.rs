@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use journeyman_core::audit::{AuditFilter, AuditLine};
+use journeyman_core::trust::Trust;
 use serde::Serialize;
 
 use crate::{Caller, Error, RefusalKind, UseCases, table};
@@ -48,7 +49,8 @@ impl UseCases {
         let store = &self.parts().store;
         let users = store.users().await?.into_iter().map(|user| (user.id.to_string(), user.name));
         let keys = store.keys().await?.into_iter().map(|key| (key.id.to_string(), key.name));
-        let trusts = store.trusts().await?.into_iter().map(|trust| (trust.id.to_string(), trust.settings.name));
+        let trusts: Vec<Trust> = store.resources(None).await?;
+        let trusts = trusts.into_iter().map(|trust| (trust.id.to_string(), trust.settings.name));
         Ok(users.chain(keys).chain(trusts).collect())
     }
 }

@@ -181,7 +181,7 @@ impl UseCases {
         let (host, _) = draft.host(id, None, self.parts().engine.now()).map_err(invalid)?;
         // GitHub tells the secrets once, so what can be refused is refused before.
         self.needs_free(&host).await?;
-        let stored = self.parts().store.code_hosts().await?;
+        let stored: Vec<CodeHost> = self.parts().store.resources(None).await?;
         if stored.iter().any(|other| other.id == host.id || other.name() == host.name()) {
             return Err(Error::Admin(exists::<CodeHost>()));
         }

@@ -13,7 +13,7 @@ use journeyman_core::decision::{Change, Once, Row};
 use journeyman_core::finding::Finding;
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId};
 use journeyman_core::key::Scope;
-use journeyman_core::ports::{SlackError, SlackEventFilter, SlackIdentity};
+use journeyman_core::ports::{SlackError, SlackEventFilter, SlackIdentity, StoreError};
 use journeyman_core::resource::{Key, Put, Resource as _, not_found};
 use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::check::{InvalidSlack, changed_secrets, check_complete, check_secrets};
@@ -90,7 +90,7 @@ impl UseCases {
     pub async fn slack_workspaces(&self, caller: &Caller) -> Result<Vec<DescribedSlack>, Error> {
         caller.needs_administrator_to_read()?;
         let mut described = Vec::new();
-        for workspace in self.parts().store.slack_workspaces().await? {
+        for workspace in self.stored_workspaces().await? {
             described.push(self.described(workspace).await?);
         }
         Ok(described)
@@ -102,8 +102,18 @@ impl UseCases {
     /// The caller is not an administrator, the workspace does not exist, or the store failed.
     pub async fn slack_workspace(&self, caller: &Caller, id: SlackWorkspaceId) -> Result<DescribedSlack, Error> {
         caller.needs_administrator_to_read()?;
-        let found = self.parts().store.slack_workspace(id).await?;
+        let found = self.stored_workspace(id).await?;
         self.described(found.ok_or_else(|| Error::Admin(not_found::<SlackWorkspace>()))?).await
+    }
+
+    /// Returns all workspaces as they are stored, oldest first.
+    async fn stored_workspaces(&self) -> Result<Vec<SlackWorkspace>, StoreError> {
+        self.parts().store.resources(None).await
+    }
+
+    /// Finds a workspace as it is stored.
+    async fn stored_workspace(&self, id: SlackWorkspaceId) -> Result<Option<SlackWorkspace>, StoreError> {
+        self.parts().store.resource(id).await
     }
 
     async fn described(&self, workspace: SlackWorkspace) -> Result<DescribedSlack, Error> {

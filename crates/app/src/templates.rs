@@ -18,7 +18,7 @@ impl UseCases {
     /// The project does not exist or is not visible, or the store failed.
     pub async fn templates(&self, caller: &Caller, project: &ProjectId) -> Result<Vec<Template>, Error> {
         self.known_project(caller, project).await?;
-        Ok(self.parts().store.templates(project.clone()).await?)
+        Ok(self.parts().store.resources(Some(project.clone())).await?)
     }
 
     /// Returns a template.
@@ -27,7 +27,8 @@ impl UseCases {
     /// The project does not exist or is not visible, it has no such template, or the store failed.
     pub async fn template(&self, caller: &Caller, project: &ProjectId, id: TemplateId) -> Result<Template, Error> {
         self.known_project(caller, project).await?;
-        let found = self.parts().store.template(id).await?.filter(|template| template.project == *project);
+        let found: Option<Template> = self.parts().store.resource(id).await?;
+        let found = found.filter(|template| template.project == *project);
         found.ok_or_else(|| Error::Admin(not_found::<Template>()))
     }
 
@@ -108,7 +109,8 @@ impl UseCases {
         precondition: Precondition,
     ) -> Result<(), Error> {
         self.may_change_templates(caller, project).await?;
-        let known = self.parts().store.template(id).await?.filter(|template| template.project == *project);
+        let known: Option<Template> = self.parts().store.resource(id).await?;
+        let known = known.filter(|template| template.project == *project);
         let name = known.as_ref().map(|template| template.settings.name.as_str());
         let audit = self.audit(caller, "template.removed", subject(project, id, name));
         self.remove_resource(Key::<Template>::new(id, Some(project.clone())), precondition, audit).await

@@ -40,7 +40,7 @@ impl UseCases {
     /// The caller is not an administrator, or the store failed.
     pub async fn trusts(&self, caller: &Caller) -> Result<Vec<Trust>, Error> {
         caller.needs_administrator_to_read()?;
-        Ok(self.parts().store.trusts().await?)
+        Ok(self.parts().store.resources(None).await?)
     }
 
     /// Returns a trust.
@@ -49,7 +49,7 @@ impl UseCases {
     /// The caller is not an administrator, the trust does not exist, or the store failed.
     pub async fn trust(&self, caller: &Caller, id: TrustId) -> Result<Trust, Error> {
         caller.needs_administrator_to_read()?;
-        self.parts().store.trust(id).await?.ok_or_else(|| Error::Admin(not_found::<Trust>()))
+        self.parts().store.resource(id).await?.ok_or_else(|| Error::Admin(not_found::<Trust>()))
     }
 
     /// Returns the audience of tokens for trusts that name no other: the URL of the service.
@@ -156,7 +156,7 @@ impl UseCases {
         };
         let mut verified: Option<TokenClaims> = None;
         for _ in 0..ATTEMPTS {
-            let mut trusts = self.parts().store.trusts().await?;
+            let mut trusts: Vec<Trust> = self.parts().store.resources(None).await?;
             trusts.retain(&selects);
             if trusts.is_empty() {
                 let issuer: String = issuer.chars().filter(|c| !c.is_control()).take(200).collect();

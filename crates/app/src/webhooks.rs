@@ -57,7 +57,8 @@ impl UseCases {
     /// The caller is not an administrator, the project has no such webhook, or the store failed.
     pub async fn webhook(&self, caller: &Caller, project: &ProjectId, id: WebhookId) -> Result<Webhook, Error> {
         self.needs_webhooks(caller, project).await?;
-        let found = self.parts().store.webhook(id).await?.filter(|webhook| webhook.project == *project);
+        let found: Option<Webhook> = self.parts().store.resource(id).await?;
+        let found = found.filter(|webhook| webhook.project == *project);
         found.ok_or_else(|| Error::Admin(not_found::<Webhook>()))
     }
 

@@ -234,6 +234,17 @@ impl<T: 'static> IntoFuture for Call<T> {
 }
 
 impl Client {
+    /// Sends any request with the key, for operations and headers without a method. `path` begins with a slash and ends
+    /// before the query.
+    ///
+    /// Only `GET` and `HEAD` requests, and those with an idempotency key, are repeated if their answer is lost.
+    pub fn request(&self, method: Method, path: &str) -> Call<Response> {
+        let is_valid = path.starts_with('/') && !path.contains(['?', '#']);
+        let request = Request::new(method, path.to_owned());
+        let invalid = || Error::Invalid(format!("the path {path:?} must begin with a slash, and have no query"));
+        Call::new(self.clone(), if is_valid { Ok(request) } else { Err(invalid()) }, |response| Ok(response.clone()))
+    }
+
     /// Returns a call whose response is a JSON document.
     pub(crate) fn call<T: DeserializeOwned + 'static>(&self, method: Method, segments: &[&str]) -> Call<T> {
         let request = path(segments).map(|path| Request::new(method, path));

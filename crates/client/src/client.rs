@@ -3,19 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Method;
 use reqwest::header::HeaderValue;
 use reqwest::redirect::Policy;
 use url::Url;
 
-use crate::call::{Call, Response};
 use crate::error::Error;
-use crate::job::JobHandle;
-use crate::request::Request;
-use crate::resources::{
-    Audit, CodeHosts, Events, Inbox, Jobs, Keys, Messages, Projects, Pulls, Runs, Slack, Templates, Trusts,
-    UsageReports, Users, Webhooks,
-};
 
 /// The timeout of connections.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -174,7 +166,8 @@ impl Client {
         Builder { key: Some(key.into()), ..Self::builder_without_key(url) }
     }
 
-    /// Returns a client without an API key, which can exchange tokens ([`Trusts::exchange`]).
+    /// Returns a client without an API key, which can exchange tokens
+    /// ([`Trusts::exchange`](crate::resources::Trusts::exchange)).
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] if the URL is invalid.
@@ -198,101 +191,5 @@ impl Client {
     /// Returns the URL of the server, which ends with a slash.
     pub fn url(&self) -> &Url {
         &self.shared.base
-    }
-
-    /// Returns the operations on one job.
-    pub fn job(&self, project: impl Into<String>, job: impl Into<String>) -> JobHandle {
-        JobHandle::new(self.clone(), project.into(), job.into())
-    }
-
-    /// Returns the operations on jobs.
-    pub fn jobs(&self) -> Jobs {
-        Jobs { client: self.clone() }
-    }
-
-    /// Returns the operations on messages.
-    pub fn messages(&self) -> Messages {
-        Messages { client: self.clone() }
-    }
-
-    /// Returns the operations on runs.
-    pub fn runs(&self) -> Runs {
-        Runs { client: self.clone() }
-    }
-
-    /// Returns the operations on the feed of events.
-    pub fn events(&self) -> Events {
-        Events { client: self.clone() }
-    }
-
-    /// Returns the operations on projects.
-    pub fn projects(&self) -> Projects {
-        Projects { client: self.clone() }
-    }
-
-    /// Returns the operations on the pull requests of projects.
-    pub fn pulls(&self) -> Pulls {
-        Pulls { client: self.clone() }
-    }
-
-    /// Returns the operations on code hosts.
-    pub fn code_hosts(&self) -> CodeHosts {
-        CodeHosts { client: self.clone() }
-    }
-
-    /// Returns the operations on the inbox, which has the events of code hosts.
-    pub fn inbox(&self) -> Inbox {
-        Inbox { client: self.clone() }
-    }
-
-    /// Returns the operations on API keys.
-    pub fn keys(&self) -> Keys {
-        Keys { client: self.clone() }
-    }
-
-    /// Returns the operations on webhooks.
-    pub fn webhooks(&self) -> Webhooks {
-        Webhooks { client: self.clone() }
-    }
-
-    /// Returns the operations on templates, which people choose when they create a job.
-    pub fn templates(&self) -> Templates {
-        Templates { client: self.clone() }
-    }
-
-    /// Returns the operations on trusts, and the exchange of tokens.
-    pub fn trusts(&self) -> Trusts {
-        Trusts { client: self.clone() }
-    }
-
-    /// Returns the operations on users of the dashboard.
-    pub fn users(&self) -> Users {
-        Users { client: self.clone() }
-    }
-
-    /// Returns the operations on Slack workspaces.
-    pub fn slack(&self) -> Slack {
-        Slack { client: self.clone() }
-    }
-
-    /// Returns the reports on usage.
-    pub fn usage(&self) -> UsageReports {
-        UsageReports { client: self.clone() }
-    }
-
-    /// Returns the operations on the audit log.
-    pub fn audit(&self) -> Audit {
-        Audit { client: self.clone() }
-    }
-
-    /// Sends any request with the key, for operations and headers without a method. `path` begins with a slash and ends
-    /// before the query.
-    ///
-    /// Only `GET` and `HEAD` requests, and those with an idempotency key, are repeated if their answer is lost.
-    pub fn request(&self, method: Method, path: &str) -> Call<Response> {
-        let is_valid = path.starts_with('/') && !path.contains(['?', '#']);
-        let request = Request::new(method, path.to_owned());
-        let invalid = || Error::Invalid(format!("the path {path:?} must begin with a slash, and have no query"));
-        Call::new(self.clone(), if is_valid { Ok(request) } else { Err(invalid()) }, |response| Ok(response.clone()))
     }
 }

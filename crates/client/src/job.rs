@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
-use crate::job_events::JobEvents;
 use crate::models::{Event, Job, JobChecks, JobDetails, JobPull, Message, Run, SendMessage, Status};
 use crate::pager::Pager;
 use crate::wait::Wait;
@@ -172,11 +171,6 @@ impl JobHandle {
     /// Lists the events so far that have a number above `after`, oldest first.
     pub fn events(&self, after: u64) -> Pager<Event> {
         self.client.list(&self.path(&["events"]), "events").after(after)
-    }
-
-    /// Streams the events: first the stored ones, and then new ones until the job is not active.
-    pub fn stream_events(&self) -> JobEvents {
-        JobEvents::new(self.clone())
     }
 
     /// Returns the number of the newest event; `after` is the number of an event to begin with.

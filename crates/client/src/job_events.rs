@@ -31,8 +31,15 @@ impl std::fmt::Debug for JobEvents {
     }
 }
 
+impl JobHandle {
+    /// Streams the events: first the stored ones, and then new ones until the job is not active.
+    pub fn stream_events(&self) -> JobEvents {
+        JobEvents::new(self.clone())
+    }
+}
+
 impl JobEvents {
-    pub(crate) fn new(job: JobHandle) -> Self {
+    fn new(job: JobHandle) -> Self {
         let path = path(&["v2", "agent", job.project(), "job", job.id(), "events", "stream"]);
         let request = path.map(|path| Request::new(Method::GET, path));
         let connection = Connection::new(job.client().clone(), request, Some("0".to_owned()));

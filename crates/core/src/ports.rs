@@ -56,9 +56,8 @@ pub use store::{
     HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobLists, JobOverview, JobStore,
     JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore,
     PoolState, ProjectJobs, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS,
-    RateCharge, Resealed, Reservation, ReserveError, Retention, SealedCensus, SealedCounts, SealedKind, SealedPage,
-    SealedRow, SealedStore, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept,
-    TaskQuery, TemplateStore, TrustStore, UNREADABLE_ROWS, UpdateError, UsageStore, UserStore, WebhookStore, WorkStore,
-    WorkerStore,
+    RateCharge, Resealed, Reservation, ReserveError, ResourceStore, Retention, SealedCensus, SealedCounts, SealedKind,
+    SealedPage, SealedRow, SealedStore, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError,
+    Sums, Swept, TaskQuery, UNREADABLE_ROWS, UpdateError, UsageStore, UserStore, WebhookStore, WorkStore, WorkerStore,
 };
 pub use webhooks::WebhookSender;

@@ -1,20 +1,14 @@
 //! Styles, scripts and the icon. They are compiled into the program; each has a URL that changes with its content.
 
+pub(crate) mod routes;
+
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
-use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
-
-use crate::Shared;
 
 const STYLES: &str = concat!(
     include_str!("../assets/css/tokens.css"),
@@ -88,33 +82,6 @@ fn gzip(plain: &str) -> Bytes {
     // Writing to memory cannot fail. If it did, the asset would be sent without compression.
     let gzipped = encoder.write_all(plain.as_bytes()).and_then(|()| encoder.finish());
     gzipped.unwrap_or_default().into()
-}
-
-/// Returns the route `GET /assets/{name}`, which needs no session because assets contain no data.
-pub(crate) fn routes() -> Router<Shared> {
-    Router::new().route("/assets/{name}", get(asset))
-}
-
-/// Sends an asset. Browsers may cache it for a year if the URL has the current version. With any other URL they
-/// must revalidate: during an upgrade, this process gets requests for the assets of the other version.
-async fn asset(
-    State(shared): State<Shared>,
-    Path(name): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Response {
-    let Some(asset) = shared.assets.find(&name) else { return StatusCode::NOT_FOUND.into_response() };
-    let current = query.as_deref() == Some(&asset.query);
-    let caching = if current { "public, max-age=31536000, immutable" } else { "no-cache" };
-    let own = [(CONTENT_TYPE, asset.kind), (CACHE_CONTROL, caching), (VARY, "accept-encoding")];
-    let accepted = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if accepted.contains("gzip") {
-        let gzipped = asset.gzipped.get_or_init(|| gzip(asset.plain));
-        if !gzipped.is_empty() {
-            return (own, [(CONTENT_ENCODING, "gzip")], gzipped.clone()).into_response();
-        }
-    }
-    (own, asset.plain).into_response()
 }
 
 #[cfg(test)]

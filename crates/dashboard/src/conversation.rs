@@ -4,6 +4,7 @@
 //! The sequence number of its first event identifies a block. So a page and the stream that updates it use the same
 //! IDs, provided that both begin at the same event.
 
+mod block;
 mod line;
 mod plan;
 mod section;
@@ -12,10 +13,10 @@ mod tool;
 
 use std::collections::{BTreeMap, HashMap};
 
-use journeyman_core::ids::MessageId;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::time::Timestamp;
 
+pub(crate) use self::block::{Block, Kind};
 pub(crate) use self::line::Line;
 pub(crate) use self::plan::{Plan, Step};
 use self::section::Cut;
@@ -25,41 +26,6 @@ pub(crate) use self::tool::{Part, Tool, patch};
 
 /// The size in bytes from which on a block gets no more text. Further text of the agent begins a new block.
 const MAX_TEXT_BYTES: usize = 200_000;
-
-/// A block of the conversation.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Block {
-    /// The sequence number of its first event.
-    pub(crate) seq: u64,
-    /// The time of its first event.
-    pub(crate) at: Timestamp,
-    pub(crate) kind: Kind,
-}
-
-impl Block {
-    /// Returns the ID of the block's element on the page.
-    pub(crate) fn id(&self) -> String {
-        match &self.kind {
-            Kind::Turn(message) => format!("m-{message}"),
-            _ => format!("e{}", self.seq),
-        }
-    }
-}
-
-/// The content of a block.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Kind {
-    /// A message that was delivered to the agent.
-    Turn(MessageId),
-    /// Text of the agent.
-    Said(String),
-    /// A thought of the agent, with the time of its last part.
-    Thought(String, Timestamp),
-    /// A tool call.
-    Tool(Tool),
-    /// An event that is shown in one line.
-    Line(Line),
-}
 
 /// The effect of an event on the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,32 +8,18 @@ mod article;
 mod clean;
 mod depth;
 mod link;
+mod markup;
 #[cfg(test)]
 mod tests;
 mod write;
 
-use std::fmt;
-
-use askama::filters::HtmlSafe;
-
 pub(crate) use self::article::{Section, article};
+pub(crate) use self::markup::Markup;
 use crate::highlight::{Budget, Highlighter};
 use crate::visible;
 
 /// The size in bytes above which a text is shown without formatting.
 const LONGEST_TEXT: usize = 256 * 1024;
-
-/// Sanitized HTML that can be inserted into a page. Only this module creates it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Markup(String);
-
-impl fmt::Display for Markup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl HtmlSafe for Markup {}
 
 /// Renders the only text of a page; see [`html_within`].
 #[cfg(test)]

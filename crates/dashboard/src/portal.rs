@@ -12,29 +12,28 @@ mod guides;
 mod pages;
 mod reference;
 mod schema;
+mod sources;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use self::content::Content;
 use self::examples::Regions;
-use self::guides::{GUIDES, Guide};
+use self::guides::GUIDES;
 pub(crate) use self::pages::routes;
+use self::sources::{Kind, Sources};
 use self::spec::Spec;
+use self::writer::Content;
 use crate::highlight::{Budget, Highlighter};
 
 /// The documentation.
 pub(crate) struct Portal {
-    spec: Spec,
-    python: Regions,
-    typescript: Regions,
-    /// The URL at which clients reach the service, for examples.
-    public_url: String,
+    sources: Sources,
     pages: Vec<Page>,
 }
 
@@ -49,19 +48,6 @@ struct Page {
     content: OnceLock<Content>,
     /// True once the content is being rendered.
     is_begun: AtomicBool,
-}
-
-/// The source of the content of a page.
-#[derive(Clone, Copy)]
-enum Kind {
-    Overview,
-    Guide(&'static Guide),
-    Reference,
-    Events,
-    Errors,
-    /// An operation, by its position in the document.
-    Operation(usize),
-    Changelog,
 }
 
 impl Portal {
@@ -91,13 +77,8 @@ impl Portal {
                 pages.push(page(&operation.page(), &operation.summary, tag, Kind::Operation(number)));
             }
         }
-        Self {
-            spec,
-            python: Regions::python(),
-            typescript: Regions::typescript(),
-            public_url: public_url.to_owned(),
-            pages,
-        }
+        let (python, typescript) = (Regions::python(), Regions::typescript());
+        Self { sources: Sources { spec, python, typescript, public_url: public_url.to_owned() }, pages }
     }
 
     /// Returns the position of the page at a path.
@@ -109,13 +90,13 @@ impl Portal {
     fn quick_content(&self, page: &Page, highlighter: &Highlighter) -> askama::Result<Content> {
         match page.content.get() {
             Some(content) => Ok(content.clone()),
-            None => content::render(self, page.kind, highlighter, Budget::none()),
+            None => content::render(&self.sources, page.kind, highlighter, Budget::none()),
         }
     }
 
     /// Keeps the content of a page without colors for later requests.
     fn keep_plain(&self, page: &Page, highlighter: &Highlighter) {
-        if let Ok(content) = content::render(self, page.kind, highlighter, Budget::none()) {
+        if let Ok(content) = content::render(&self.sources, page.kind, highlighter, Budget::none()) {
             let _ = page.content.set(content);
         }
     }
@@ -130,7 +111,7 @@ impl Portal {
         if let Some(content) = page.content.get() {
             return Ok(content.clone());
         }
-        let content = content::render(self, page.kind, highlighter, Budget::own_page())?;
+        let content = content::render(&self.sources, page.kind, highlighter, Budget::own_page())?;
         Ok(page.content.get_or_init(|| content).clone())
     }
 }

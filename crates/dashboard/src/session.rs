@@ -3,15 +3,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
 use axum::http::header::{SET_COOKIE, USER_AGENT};
-use axum::http::{HeaderMap, HeaderValue, Method};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::Response;
 use journeyman_app::Error;
 use journeyman_core::decision::passkey::Presented;
 use journeyman_core::decision::second_factor::Attempt;
-use journeyman_core::ports::{ClientConnection, StoreError};
+use journeyman_core::ports::StoreError;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::passkey::PasskeyRefusal;
 use journeyman_core::user::second_factor::CodeRefusal;
@@ -19,9 +17,8 @@ use journeyman_core::user::{
     Identity, PasswordHash, SESSION_LIFETIME, SESSION_NOTED, Session, TokenHash, User, new_token,
 };
 
-use crate::pages::second_factor;
 use crate::viewer::{ClientAddress, Viewer, audit};
-use crate::{Settings, Shared, cookies, error_page, toast, words};
+use crate::{Settings, Shared, cookies, words};
 
 /// The maximum length of a stored User-Agent, in characters.
 const BROWSER_CHARS: usize = 200;
@@ -29,37 +26,6 @@ const BROWSER_CHARS: usize = 200;
 /// Returns the name of the session cookie. Browsers accept a `__Host-` cookie only over https and only for this host.
 const fn cookie_name(is_secure: bool) -> &'static str {
     if is_secure { "__Host-journeyman" } else { "journeyman" }
-}
-
-/// Adds the [`Viewer`] to a request, or redirects the browser to the sign-in page.
-pub(crate) async fn required(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
-    let (headers, address) = (request.headers().clone(), request.extensions().get().copied().unwrap_or_default());
-    match viewer(&shared, &headers, address).await {
-        Ok(Some(viewer)) => {
-            mark_connection(&request, true);
-            if second_factor::is_missing(&shared, &viewer.user) && !second_factor::is_for_setup(request.uri().path()) {
-                return Redirect::to(second_factor::PATH).into_response();
-            }
-            let traceparent = request.extensions().get().cloned();
-            request.extensions_mut().insert(Viewer { traceparent, ..viewer });
-            next.run(request).await
-        }
-        Ok(None) => {
-            mark_connection(&request, false);
-            // The content of a form is lost, so only the path of a GET request is a target after the sign-in.
-            let back = if request.method() == Method::GET { request.uri().path_and_query() } else { None };
-            Redirect::to(&sign_in_path(back.map_or("", |path| path.as_str()))).into_response()
-        }
-        Err(error) if toast::is_possible(request.method(), request.headers()) => error_page::unavailable_toast(&error),
-        Err(error) => error_page::unavailable(&shared, &error),
-    }
-}
-
-/// Reports to the server whether the request on this connection comes from a signed-in user.
-fn mark_connection(request: &Request, authenticated: bool) {
-    if let Some(connection) = request.extensions().get::<Arc<dyn ClientConnection>>() {
-        connection.set_authenticated(authenticated);
-    }
 }
 
 /// Returns the path of the sign-in page, with the path to return to.

@@ -6,6 +6,8 @@
 //! entered text. Without scripts, a failure is shown as a page. The result of a test, which changes nothing, is added to
 //! the page in the same way.
 
+mod on_page;
+
 use std::borrow::Cow;
 
 use askama::Template;
@@ -16,10 +18,11 @@ use journeyman_core::user::new_token;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Page;
-use crate::frame::Frame;
 use crate::icons::{Icon, icon};
 use crate::viewer::Viewer;
 use crate::{Shared, words};
+
+pub(crate) use self::on_page::undoable;
 
 /// The media type of a response that changes the page.
 const STREAM: &str = "text/vnd.turbo-stream.html";
@@ -87,18 +90,6 @@ impl Toast {
     pub(crate) fn success(shared: &Shared, text: String, detail: String) -> Self {
         Self { id: new_id(shared), is_failure: false, text: text.into(), detail, button: None }
     }
-
-    /// Returns the response that adds the toast to the open page, for a form that Turbo has sent.
-    pub(crate) fn added(&self, frame: &Frame) -> Page {
-        streamed(&Added { frame, toast: self })
-    }
-}
-
-#[derive(Template)]
-#[template(path = "_toast_added.html")]
-struct Added<'a> {
-    frame: &'a Frame,
-    toast: &'a Toast,
 }
 
 /// Returns a response that changes the open page, for a form that Turbo has sent.
@@ -115,19 +106,6 @@ fn new_id(shared: &Shared) -> String {
 pub(crate) fn confirmed(path: &str, done: &str) -> Response {
     let sign = if path.contains('?') { '&' } else { '?' };
     Redirect::to(&format!("{path}{sign}done={done}")).into_response()
-}
-
-/// The maximum length of the parameter `undo`. Proxies limit the headers of a response, nginx to 4 KiB by default.
-const MAX_SEALED: usize = 2000;
-
-/// Redirects to a page of this site that shows a confirmation, with a button that undoes the action. There is no button if
-/// its form is too long for a URL.
-pub(crate) fn undoable(frame: &Frame, path: &str, done: &str, undo: &SmallForm) -> Response {
-    let sealed = serde_json::to_string(undo).ok();
-    let sealed = sealed.and_then(|form| frame.shared.services.seal.seal(&context(&frame.viewer), &form).ok());
-    let undo =
-        sealed.filter(|sealed| sealed.len() <= MAX_SEALED).map(|sealed| format!("&undo={sealed}")).unwrap_or_default();
-    confirmed(path, &format!("{done}{undo}"))
 }
 
 /// Returns the purpose and the owner of an encrypted form: the session.

@@ -100,7 +100,7 @@ impl Finder {
     /// The store failed.
     pub async fn hosts(&self) -> Result<Vec<CodeHost>, StoreError> {
         let mut hosts: Vec<CodeHost> = self.0.configured.iter().map(|(host, _)| host.clone()).collect();
-        let stored = self.0.hosts.code_hosts().await?;
+        let stored = self.0.hosts.resources(None).await?;
         let is_hidden =
             |host: &CodeHost| self.0.configured.iter().any(|(own, _)| own.id == host.id || own.name() == host.name());
         hosts.extend(stored.into_iter().filter(|host| !is_hidden(host)));

@@ -14,6 +14,7 @@ mod maintenance;
 mod merge;
 mod repeat;
 mod route;
+mod shell;
 mod small_blobs;
 mod sync;
 

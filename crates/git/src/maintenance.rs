@@ -22,7 +22,7 @@ use journeyman_core::git_maintenance::{Due, Maintenance, Size, removed_before};
 use journeyman_core::time::Timestamp;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 
-use self::contents::{Contents, Pack, rolled_up};
+use self::contents::{Contents, Pack, remove, rolled_up};
 use crate::command::Git;
 use crate::failure::GitError;
 use crate::lock::FileLock;
@@ -212,13 +212,6 @@ fn touch(file: &Path) -> io::Result<()> {
 
 fn remove_pack(folder: &Path, name: &str) -> io::Result<()> {
     PACK_FILES.iter().try_for_each(|extension| remove(&folder.join(format!("{name}.{extension}"))))
-}
-
-fn remove(file: &Path) -> io::Result<()> {
-    match std::fs::remove_file(file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 /// Runs blocking disk operations.

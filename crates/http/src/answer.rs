@@ -17,7 +17,7 @@ use tracing::field::Empty;
 
 use crate::app::App;
 use crate::conditional::{tag_of, tag_of_use};
-use crate::error::{ApiError, ErrorBody, ErrorCode, Problem};
+use crate::error::{ApiError, ErrorBody, ErrorCode, More, Problem};
 use crate::metrics::method_name;
 
 /// The header of a response that an earlier request with the same idempotency key already had.
@@ -80,10 +80,6 @@ pub(crate) fn renewed(stored: String, is_replay: bool) -> Response {
 
 /// The header with the ID of a request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// Fields that the body of an error has in addition, as an extension of its response.
-#[derive(Debug, Clone)]
-pub(crate) struct More(pub(crate) serde_json::Map<String, serde_json::Value>);
 
 fn with_fields(body: &ErrorBody, more: serde_json::Map<String, serde_json::Value>) -> serde_json::Value {
     let mut value = serde_json::to_value(body).unwrap_or_default();

@@ -21,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 use crate::arrivals::{Arrivals, Shares};
 use crate::attempts::Attempts;
 use crate::metrics::{Metrics, Sources};
-use crate::readiness::Writes;
 use crate::readiness::secrets::Secrets;
 use crate::readiness::storage::Storage;
+use crate::readiness::writes::Writes;
 
 /// The services that the interface uses: the use cases, and ports.
 #[derive(Clone)]

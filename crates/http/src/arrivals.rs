@@ -18,8 +18,8 @@ use journeyman_app::Holder;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use crate::body::{broken_body, declared_length, too_large};
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{broken_body, declared_length, too_large};
 
 /// The maximum time for a body to arrive.
 pub(crate) const BODY_TIME: Duration = Duration::from_secs(30);

@@ -24,7 +24,6 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 pub use self::code::ErrorCode;
-use crate::answer::More;
 
 /// The `Retry-After` of a 503 or 504 response, in seconds.
 pub(crate) const AWAY_SECONDS: u64 = 2;
@@ -54,6 +53,10 @@ pub(crate) struct Problem {
     /// The description, for people.
     pub(crate) text: String,
 }
+
+/// Fields that the body of an error has in addition, as an extension of its response.
+#[derive(Debug, Clone)]
+pub(crate) struct More(pub(crate) Map<String, Value>);
 
 /// The body of every error response.
 #[derive(Debug, Serialize, ToSchema)]

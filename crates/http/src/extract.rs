@@ -3,8 +3,6 @@
 //! Invariant: a malformed ID, a job of another project, and a project that the key cannot see get the same response as
 //! something that does not exist.
 
-mod body;
-
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -26,15 +24,11 @@ use tracing::field::display;
 
 use crate::app::App;
 use crate::arrivals::{Arrival, BODY_TIME, GRACE};
+use crate::body::{self, BODY_BYTES};
 use crate::caller::{Caller, visible};
 use crate::error::{ApiError, ErrorCode};
 use crate::limits;
 use crate::page::LARGEST_NUMBER;
-
-pub(crate) use self::body::{length as declared_length, too_large};
-
-/// The maximum size of a request body in bytes, before and after decompression.
-pub(crate) const BODY_BYTES: usize = 1 << 20;
 
 /// A JSON body, and the decompressed bytes from which it was parsed.
 pub(crate) struct JsonBody<T> {
@@ -102,7 +96,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let is_typed = request.headers().contains_key(CONTENT_TYPE);
-        if is_typed && body::length(request.headers()) != Some(0) {
+        if is_typed && body::declared_length(request.headers()) != Some(0) {
             let bytes = json_bytes(request, app).await?;
             // The length of a body in pieces is known only now.
             let value = if bytes.is_empty() { T::default() } else { object(&bytes)? };
@@ -141,13 +135,6 @@ fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     })?;
     json.end().map_err(not_json)?;
     Ok(value)
-}
-
-pub(crate) fn broken_body(error: &(dyn std::error::Error + 'static), most: usize) -> ApiError {
-    if error.is::<http_body_util::LengthLimitError>() {
-        return body::too_large(most);
-    }
-    ApiError::bad_request(ErrorCode::BodyBroken, "the body could not be read completely")
 }
 
 /// The query parameters; unknown ones are ignored. A parameter of a list type can be repeated.

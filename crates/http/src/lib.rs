@@ -24,6 +24,7 @@ mod app;
 mod arrivals;
 mod attempts;
 mod auth;
+mod body;
 mod caller;
 mod conditional;
 mod document;

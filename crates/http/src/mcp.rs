@@ -8,6 +8,7 @@
 //! untrusted input for the model of the caller.
 
 mod calls;
+mod report;
 mod schema;
 mod tasks;
 pub(crate) mod text;
@@ -38,9 +39,10 @@ use serde_json::json;
 use url::Url;
 
 use crate::app::App;
+use crate::body::BODY_BYTES;
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::extract::{BODY_BYTES, check_json, json_bytes};
+use crate::extract::{check_json, json_bytes};
 
 /// The time after which the server sends a comment on a stream, so that proxies keep it open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -1,15 +1,14 @@
 //! Whether the service can read and write, for the health checks of load balancers.
 //!
 //! A full disk lets every write fail while reads work. Only a write shows that, so a small one is made when somebody asks,
-//! at most once in [`INTERVAL`].
+//! at most once in [`writes::INTERVAL`].
 //!
 //! No key is needed to ask. Details are for requests from this machine, and for those with the key of an administrator;
 //! others get the status alone.
 
 pub(crate) mod secrets;
 pub(crate) mod storage;
-
-use std::time::Duration;
+pub(crate) mod writes;
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -17,48 +16,13 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use journeyman_core::ports::StoreError;
-use journeyman_core::time::Timestamp;
 use serde_json::{Map, Value, json};
-use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use crate::answer::More;
+use self::writes::{Checked, LIMIT, within};
 use crate::app::App;
 use crate::auth::{has_key_of_administrator, is_local};
-use crate::error::{AWAY_SECONDS, ApiError, ErrorCode};
-
-/// The time for which the result of a write is reused.
-const INTERVAL: Duration = Duration::from_secs(5);
-
-/// The time after which the store counts as not answering.
-const LIMIT: Duration = Duration::from_secs(5);
-
-/// The last check of writes. Requests that arrive during a check wait for it.
-#[derive(Debug, Default)]
-pub(crate) struct Writes(Mutex<Option<(Instant, Checked)>>);
-
-/// The result of a write.
-#[derive(Debug, Clone)]
-struct Checked {
-    at: Timestamp,
-    result: Result<(), StoreError>,
-}
-
-impl Writes {
-    async fn check(&self, app: &App) -> Checked {
-        let mut last = self.0.lock().await;
-        if let Some((begun, known)) = &*last
-            && begun.elapsed() < INTERVAL
-        {
-            return known.clone();
-        }
-        let begun = Instant::now();
-        let result = within(app.services.store.check_writes()).await;
-        let checked = Checked { at: app.services.clock.now(), result };
-        *last = Some((begun, checked.clone()));
-        checked
-    }
-}
+use crate::error::{AWAY_SECONDS, ApiError, ErrorCode, More};
 
 /// What the service can do at the moment.
 #[derive(Debug)]
@@ -71,7 +35,7 @@ impl Readiness {
     /// Checks the store.
     pub(crate) async fn of(app: &App) -> Self {
         let reads = within(app.services.store.ready()).await;
-        Self { reads, writes: app.writes.check(app).await }
+        Self { reads, writes: app.writes.check(&*app.services.store, &*app.services.clock).await }
     }
 
     /// Returns whether the sender of a request may see details. A key is looked up only while the store answers.
@@ -134,14 +98,4 @@ impl Readiness {
 pub(crate) fn unavailable() -> Response {
     let retry = [(RETRY_AFTER, AWAY_SECONDS.to_string())];
     (StatusCode::SERVICE_UNAVAILABLE, retry, Json(json!({"status": "unavailable"}))).into_response()
-}
-
-/// Returns the result of a check, or an error if it takes too long.
-async fn within(check: impl Future<Output = Result<(), StoreError>>) -> Result<(), StoreError> {
-    let slow = |_| StoreError::Unavailable("the database did not answer a health check in time".to_owned());
-    let result = timeout(LIMIT, check).await.map_err(slow).and_then(|result| result);
-    if let Err(error) = &result {
-        tracing::warn!(%error, "a health check failed");
-    }
-    result
 }

@@ -6,9 +6,9 @@ pub(crate) mod leftovers;
 mod sandbox;
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +44,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{BlobLocation, Database, Role, Settings};
 use crate::connections::Registry;
 use crate::duties::{Duties, Repositories};
+use crate::folders::make_private_dir;
 use crate::system::Machine;
 
 use self::agents::AgentFolders;
@@ -489,14 +490,6 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<File> {
     bail!("another service runs on {}; use a different --data-dir for each service", data_dir.display())
 }
 
-/// Creates a folder that only this user can access, unless it exists. Missing parents get the default mode, because the
-/// users of sandboxes must be able to pass them.
-pub(crate) fn make_private_dir(dir: &Path) -> anyhow::Result<()> {
-    let parents = dir.parent().map_or(Ok(()), std::fs::create_dir_all);
-    let made = parents.and_then(|()| DirBuilder::new().recursive(true).mode(0o700).create(dir));
-    made.with_context(|| format!("the folder {} cannot be created", dir.display()))
-}
-
 /// Returns the text of the key that encrypts secrets, for a backup that includes the key.
 pub(crate) fn master_key_text(settings: &Settings) -> anyhow::Result<String> {
     let path = &settings.master_key_file;
@@ -573,20 +566,5 @@ fn make_master_key(path: &Path) -> anyhow::Result<()> {
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error).with_context(made),
         _ => sync_folder_of(path).with_context(made),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_private_folder_does_not_make_its_parents_private() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let mode = |path: &Path| path.metadata().expect("a folder").permissions().mode() & 0o777;
-        let (parent, usual) = (dir.path().join("parent"), dir.path().join("usual"));
-        std::fs::create_dir(&usual).expect("a folder");
-        make_private_dir(&parent.join("data")).expect("a folder");
-        assert_eq!((mode(&parent.join("data")), mode(&parent)), (0o700, mode(&usual)));
     }
 }

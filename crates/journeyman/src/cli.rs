@@ -32,6 +32,7 @@ mod paint;
 mod pr;
 mod program;
 mod project;
+mod prompt;
 mod restore;
 mod secret;
 mod serve;

@@ -116,11 +116,6 @@ pub(crate) fn isolated(flags: Layer) -> anyhow::Result<Settings> {
     Settings::resolve(flags, Agents::new(), &ModelTables::default(), machine, &program)
 }
 
-/// Returns a path as UTF-8 text, the only form in which this program passes paths to agents and git.
-pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
-    path.to_str().map(str::to_owned).with_context(|| format!("the path {} is not UTF-8", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

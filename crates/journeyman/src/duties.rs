@@ -8,11 +8,11 @@ mod blobs;
 mod checks;
 mod comparisons;
 mod credentials;
+mod duty;
 mod git;
 mod outbox;
 mod polls;
 mod progress;
-
 mod retention;
 mod workspaces;
 
@@ -21,7 +21,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use futures::FutureExt as _;
 use journeyman_app::{Deliverer, HostEffects, Poller, ProgressReporter, UseCases};
 use journeyman_core::ports::{CredentialTotals, DutyMeter, DutyTotals, PollTotals, Store};
@@ -34,12 +33,12 @@ use self::blobs::SweepBlobs;
 use self::checks::ReadChecks;
 use self::comparisons::{ComparePulls, PlanComparisons};
 use self::credentials::WatchCredentials;
+use self::duty::{Duty, Scope};
 use self::git::MaintainGit;
 pub(crate) use self::git::Repositories;
 use self::outbox::CarryOutEffects;
 use self::polls::PollCodeHosts;
 use self::progress::ReportProgress;
-
 use self::retention::ApplyRetention;
 use self::workspaces::RemoveIdleWorkspaces;
 use crate::config::Settings;
@@ -56,43 +55,6 @@ const CLOCK_DIFFERENCE: Duration = Duration::from_secs(300);
 
 /// The longest delay until a failed duty is repeated.
 const RETRY: Duration = Duration::from_secs(60);
-
-/// The processes that carry out a duty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    /// The duty runs in one process of the installation at a time. The duration is the length of the lease, and also
-    /// the time limit of a run.
-    Installation(Duration),
-    /// Each process.
-    Machine,
-}
-
-/// A periodic duty.
-#[async_trait]
-trait Duty: Send + Sync {
-    /// Returns the name, for the lease, the log and the metrics.
-    fn name(&self) -> &'static str;
-
-    /// Returns the interval between two runs: for a duty of the installation, from the end of a successful run to the
-    /// start of the next; for a duty of a machine, from start to start.
-    fn period(&self) -> Duration;
-
-    fn scope(&self) -> Scope;
-
-    /// Returns the time from the start of the process to the first run.
-    fn delay(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Returns whether there is something to do. If not, the duty of an installation takes no lease, which would be a
-    /// write to the database.
-    async fn is_needed(&self) -> anyhow::Result<bool> {
-        Ok(true)
-    }
-
-    /// Carries out the duty once.
-    async fn carry_out(&self) -> anyhow::Result<()>;
-}
 
 /// The duties of this process. Cheap to clone.
 #[derive(Clone)]

@@ -7,6 +7,7 @@ mod config;
 mod connections;
 mod core_dumps;
 mod duties;
+mod folders;
 mod lifecycle;
 mod presence;
 mod scope;

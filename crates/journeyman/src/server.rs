@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use crate::app::{self, App, leftovers};
 use crate::config::{ConnectionSettings, Role, Settings};
 use crate::connections::{self, Registry};
+use crate::folders::make_private_dir;
 use crate::lifecycle::Stages;
 use crate::presence::Presence;
 use crate::startup::wait_for_database;
@@ -43,7 +44,7 @@ impl Server {
     /// # Errors
     /// Returns an error if another service uses the directory or the address, or if the service cannot be assembled.
     pub(crate) async fn bind(settings: Settings) -> anyhow::Result<Self> {
-        app::make_private_dir(&settings.data_dir)?;
+        make_private_dir(&settings.data_dir)?;
         let lock = app::lock(&settings.data_dir)?;
         let (copy, now) = (settings.clone(), Machine.now());
         tokio::task::spawn_blocking(move || leftovers::remove(&copy, now)).await?;

@@ -1,11 +1,12 @@
 //! Files whose content is checked against a pointer.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use journeyman_core::lfs::{Hasher, Pointer};
 use journeyman_core::ports::LfsError;
 use tokio::io::AsyncWriteExt;
+
+use crate::disk::disk;
 
 /// A new file for an object. It is removed when it is dropped, unless its content was complete.
 pub(crate) struct Incoming<'a> {
@@ -64,9 +65,4 @@ impl Drop for Incoming<'_> {
             let _ = std::fs::remove_file(&self.path);
         }
     }
-}
-
-/// Returns the error for a failure of the disk of this machine.
-pub(crate) fn disk(error: &io::Error) -> LfsError {
-    LfsError::Failed(format!("the file of an object could not be used: {error}"))
 }

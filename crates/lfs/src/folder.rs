@@ -16,8 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::blocking;
-use crate::file::disk;
+use crate::disk::{blocking, disk};
 
 /// The maximum number of writers of one object, dead ones included.
 const WRITERS: u32 = 100;

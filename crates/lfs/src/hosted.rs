@@ -10,8 +10,8 @@ use journeyman_core::lfs::{Pointer, pointer_of};
 use journeyman_core::ports::{BlobError, Blobs, LfsError, LfsFailure, LfsUpload};
 use journeyman_core::time::Timestamp;
 
-use crate::blocking;
-use crate::file::{Incoming, disk};
+use crate::disk::{blocking, disk};
+use crate::file::Incoming;
 use crate::lock::Lock;
 
 /// The objects of a repository.

@@ -18,8 +18,8 @@ use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
-use crate::blocking;
-use crate::file::{Incoming, disk};
+use crate::disk::{blocking, disk};
+use crate::file::Incoming;
 use crate::wire::{Action, Answer, Answered, Batch, MEDIA_TYPE, Message, Object, ObjectError, Reference};
 
 /// The limits of requests without content.

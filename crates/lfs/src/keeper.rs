@@ -13,7 +13,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_git::MaintenanceError;
 
 use crate::Lfs;
-use crate::file::disk;
+use crate::disk::disk;
 use crate::hosted::name_of;
 use crate::lock::Lock;
 use crate::upkeep::Upkeep;

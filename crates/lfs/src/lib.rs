@@ -22,6 +22,7 @@
 //! | `upkeep` | measures the objects of the built-in code host, and removes those that nothing names |
 //! | `keeper` | copies objects for imports, and removes those of removed repositories |
 
+mod disk;
 mod file;
 mod folder;
 mod hosted;
@@ -184,11 +185,6 @@ impl LfsObjects for Lfs {
             ObjectLocation::Server(server) => server.upload(branch, objects).await,
         }
     }
-}
-
-/// Runs blocking disk operations.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> std::io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use journeyman_git::FileLock;
 
-use crate::blocking;
+use crate::disk::blocking;
 
 /// The file in the git directory of a repository that is locked.
 const FILE: &str = "journeyman-lfs-lock";

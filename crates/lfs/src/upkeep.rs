@@ -18,7 +18,7 @@ use journeyman_core::ports::{Blob, BlobError, Blobs};
 use journeyman_core::time::Timestamp;
 use journeyman_git::{FileLock, Git, MaintenanceError};
 
-use crate::blocking;
+use crate::disk::blocking;
 use crate::hosted::name_of;
 use crate::lock::Lock;
 

@@ -12,7 +12,6 @@ use reqwest::redirect;
 use url::Url;
 
 use crate::error::root_cause;
-use crate::outbound::check_proxied;
 use crate::{Error, Policy, Proxies, Resolver, SystemResolver, Target};
 
 /// The settings of a [`Client`].
@@ -200,7 +199,7 @@ impl Settings {
         let is_proxy = self.proxies.hosts().iter().any(|proxy| proxy.eq_ignore_ascii_case(host));
         match self.proxies.of(url.scheme(), &target) {
             None if !is_proxy => Ok(()),
-            _ => check_proxied(&*self.resolver, &self.policy, host).await,
+            _ => self.policy.check_proxied(&*self.resolver, host).await,
         }
     }
 

@@ -1,7 +1,6 @@
 //! Connections to the servers of repositories, whose addresses projects, repositories and other servers name.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,21 +98,8 @@ impl Outbound {
     /// # Errors
     /// The name can be resolved, and no address is permitted.
     pub async fn check_proxied(&self, policy: &Policy, host: &str) -> Result<(), Error> {
-        check_proxied(&*self.resolver, policy, host).await
+        policy.check_proxied(&*self.resolver, host).await
     }
-}
-
-/// Checks the addresses of a host, as far as this machine can resolve it.
-pub(crate) async fn check_proxied(resolver: &dyn Resolver, policy: &Policy, host: &str) -> Result<(), Error> {
-    let literal = host.trim_matches(['[', ']']).parse::<IpAddr>().ok();
-    let found = match literal {
-        Some(address) => vec![address],
-        None => match tokio::time::timeout(CONNECT_TIME, resolver.resolve(host)).await {
-            Ok(Ok(found)) if !found.is_empty() => found,
-            _ => return Ok(()),
-        },
-    };
-    policy.filter(host, found).map(drop)
 }
 
 #[cfg(test)]

@@ -2,13 +2,17 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use journeyman_core::egress::is_public;
 use journeyman_core::project::Host;
 use url::Url;
 
-use crate::Error;
+use crate::{Error, Resolver};
+
+/// The time limit for resolving a name.
+const RESOLVE_TIME: Duration = Duration::from_secs(15);
 
 /// The addresses that a connection may go to.
 #[derive(Debug, Clone, Default)]
@@ -49,6 +53,19 @@ impl Policy {
     pub(crate) fn filter(&self, host: &str, addresses: Vec<IpAddr>) -> Result<Vec<IpAddr>, Error> {
         let permitted: Vec<IpAddr> = addresses.into_iter().filter(|address| self.permits(*address)).collect();
         if permitted.is_empty() { Err(Error::NotPermitted(host.to_owned())) } else { Ok(permitted) }
+    }
+
+    /// Checks the addresses of a host to which a proxy connects, as far as this machine can resolve its name.
+    pub(crate) async fn check_proxied(&self, resolver: &dyn Resolver, host: &str) -> Result<(), Error> {
+        let literal = host.trim_matches(['[', ']']).parse::<IpAddr>().ok();
+        let found = match literal {
+            Some(address) => vec![address],
+            None => match tokio::time::timeout(RESOLVE_TIME, resolver.resolve(host)).await {
+                Ok(Ok(found)) if !found.is_empty() => found,
+                _ => return Ok(()),
+            },
+        };
+        self.filter(host, found).map(drop)
     }
 
     /// Checks a URL whose host is an address. Clients connect to such a host without resolving a name.

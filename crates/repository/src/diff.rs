@@ -17,7 +17,7 @@ use journeyman_git::GitError;
 
 use crate::branch::base_name;
 use crate::listing::Branches;
-use crate::mirror::known_branches;
+use crate::mirrors::known_branches;
 use crate::upstream::start_of_work;
 use crate::{Mirrors, Scratch, bundle};
 

@@ -3,6 +3,7 @@
 //! The files are found in the mirror: no tree is read, and no filter runs.
 
 mod cache;
+mod tree;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -18,6 +19,7 @@ use crate::tree_size::attributes_of;
 use crate::{Mirror, RepositoryError, Scratch};
 
 pub use cache::LfsCache;
+pub use tree::{LfsFile, LfsTree};
 
 /// The file of a repository with settings of git-lfs.
 const LFS_CONFIG: &str = ".lfsconfig";
@@ -27,26 +29,6 @@ const OTHER_SERVER: &str = r"^(lfs\.(url|pushurl)|remote\..*\.(lfsurl|lfspushurl
 
 /// The beginning of a pointer or of other content: enough to recognize a pointer.
 const CONTENT_BYTES: usize = 256 << 20;
-
-/// A file in Git LFS.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LfsFile {
-    /// The path in the repository.
-    pub path: PathBuf,
-    /// The object with its content.
-    pub pointer: Pointer,
-}
-
-/// The files of a commit in Git LFS.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LfsTree {
-    /// True if an attribute of the commit may put files into Git LFS.
-    pub is_used: bool,
-    /// The files whose content is a pointer, in the order of their paths.
-    pub files: Vec<LfsFile>,
-    /// The setting that names another server for the objects than the code host of the repository.
-    pub other_server: Option<String>,
-}
 
 /// The files in Git LFS that commits have added or changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

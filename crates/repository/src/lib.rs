@@ -6,7 +6,7 @@
 //!
 //! | module | task |
 //! |---|---|
-//! | [`mirror`] | fetch and cache the branches and tags of the remote |
+//! | [`mirrors`], [`mirror`] | fetch and cache the branches and tags of the remote |
 //! | [`history`] | resolve refs; answer whether a commit exists or contains another |
 //! | [`branch`], [`accepted`] | choose the branch of a turn; know the branches that jobs must not push to |
 //! | [`import`] | import the pack of a turn, and check its commits |
@@ -46,6 +46,7 @@ pub mod lfs;
 mod listing;
 pub mod maintenance;
 pub mod mirror;
+pub mod mirrors;
 pub mod published;
 pub mod push;
 mod repair;
@@ -60,5 +61,6 @@ mod upstream;
 
 pub use error::{RepositoryError, is_of_the_disk};
 pub use history::History;
-pub use mirror::{Mirror, Mirrors, ProjectMirrors};
+pub use mirror::Mirror;
+pub use mirrors::{Mirrors, ProjectMirrors};
 pub use scratch::Scratch;

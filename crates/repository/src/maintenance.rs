@@ -11,7 +11,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_git::{MaintenanceError, RepositoryMaintenance};
 
 use crate::Mirrors;
-use crate::mirror::{HOSTED, LISTING, PROJECT};
+use crate::mirrors::{HOSTED, LISTING, PROJECT};
 
 /// The time after which a mirror that projects shared counts as unused. Processes of the previous version may run beside
 /// this one for a while.

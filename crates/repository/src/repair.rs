@@ -1,15 +1,14 @@
 //! Repairs a damaged mirror: builds a new mirror next to it, copies the readable commits that only the damaged mirror
 //! has, and replaces it.
 
-use std::fs::File;
+pub(crate) mod replacement;
+
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use journeyman_core::ports::Remote;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
 
+use self::replacement::{replace, restore};
 use crate::sync::{folders_of, sync};
 use crate::{Mirror, ProjectMirrors, RepositoryError};
 
@@ -63,43 +62,6 @@ impl Mirror {
     }
 }
 
-/// Moves the damaged mirror back to `path` if a repair ended between the two renames of [`replace`]. The damaged mirror
-/// may have the only copy of unpublished commits. The caller holds the lock of the mirror.
-pub(crate) async fn restore(path: &Path) -> io::Result<()> {
-    let old = path.with_extension("old");
-    if path.exists() || !old.exists() {
-        return Ok(());
-    }
-    tokio::fs::rename(old, path).await
-}
-
-/// Replaces the mirror at `path` with the one at `new`, and makes the change durable. The damaged mirror is then at
-/// `new` or at `old`. Blocks on disk I/O: not for an async thread.
-fn replace(path: &Path, new: &Path, old: &Path) -> io::Result<()> {
-    // Programs in sandboxes that may read the damaged mirror may read the new one.
-    if let Ok(damaged) = path.metadata() {
-        std::os::unix::fs::chown(new, None, Some(damaged.gid()))?;
-        std::fs::set_permissions(new, damaged.permissions())?;
-    }
-    match renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
-        Ok(()) => {}
-        Err(Errno::NOENT) => std::fs::rename(new, path)?,
-        // The kernel or the file system cannot exchange two folders.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => replace_in_two_steps(path, new, old)?,
-        Err(error) => return Err(error.into()),
-    }
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
-}
-
-/// Replaces a mirror with two renames. [`restore`] moves the mirror back after a crash between them.
-fn replace_in_two_steps(path: &Path, new: &Path, old: &Path) -> io::Result<()> {
-    std::fs::rename(path, old)?;
-    std::fs::rename(new, path)
-}
-
 /// Removes a mirror, if it exists. Only this service writes to mirrors, so there is nothing unusual in it.
 async fn remove(mirror: &Path) -> io::Result<()> {
     match tokio::fs::remove_dir_all(mirror).await {
@@ -110,7 +72,7 @@ async fn remove(mirror: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::path::PathBuf;
     use std::sync::Arc;
 
@@ -118,6 +80,7 @@ mod tests {
     use journeyman_core::ports::Reach;
     use journeyman_git::{Git, Runner};
 
+    use super::replacement::replace_in_two_steps;
     use super::*;
     use crate::Mirrors;
 

@@ -3,23 +3,22 @@
 //! A tree refers to its folders by their content, so a few kilobytes of objects can describe any number of files: each
 //! folder is stored once and may be referenced a thousand times.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+mod known;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::run::ReasonCode;
 use journeyman_git::GitError;
 
+use self::known::Facts;
+pub use self::known::TreeSizes;
 use crate::import::GITLINK;
-use crate::lfs::LfsTree;
 use crate::{Mirror, RepositoryError};
 
 /// The minimum size of a file or a folder on a file system, and the unit in which a file grows.
 const BLOCK: u64 = 4096;
-
-/// The maximum number of cached sizes.
-const CACHED: usize = 1000;
 
 /// The time limit for counting a tree.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,49 +31,6 @@ const PATH_BYTES: usize = 4096;
 
 /// The maximum length of an entry before its path: mode, type, object and size.
 const HEAD_BYTES: usize = 200;
-
-/// What is known about trees that were counted completely. A commit never changes, so it stays valid. Cheap to clone.
-#[derive(Debug, Clone, Default)]
-pub struct TreeSizes(Arc<Mutex<HashMap<Sha, Facts>>>);
-
-/// What is known about a tree.
-#[derive(Debug, Clone, Default)]
-struct Facts {
-    bytes: u64,
-    /// The IDs of the files with attributes.
-    attributes: Arc<[String]>,
-    /// The paths of the pointers of submodules.
-    pointers: Arc<[Vec<u8>]>,
-    /// The files in Git LFS, if they were looked for.
-    lfs: Option<Arc<LfsTree>>,
-}
-
-impl TreeSizes {
-    fn known(&self, commit: &Sha) -> Option<Facts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(commit).cloned()
-    }
-
-    fn remember(&self, commit: &Sha, facts: Facts) {
-        let mut sizes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if sizes.len() >= CACHED {
-            sizes.clear();
-        }
-        sizes.insert(commit.clone(), facts);
-    }
-
-    /// Returns the files of a commit in Git LFS, if they are known.
-    pub(crate) fn lfs(&self, commit: &Sha) -> Option<Arc<LfsTree>> {
-        self.known(commit)?.lfs
-    }
-
-    /// Records the files of a commit in Git LFS.
-    pub(crate) fn remember_lfs(&self, commit: &Sha, tree: &Arc<LfsTree>) {
-        let mut sizes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(facts) = sizes.get_mut(commit) {
-            facts.lfs = Some(Arc::clone(tree));
-        }
-    }
-}
 
 /// Returns the IDs of the files with attributes (`.gitattributes`) in a commit.
 pub(crate) async fn attributes_of(mirror: &Mirror, commit: &Sha) -> Result<Arc<[String]>, RepositoryError> {

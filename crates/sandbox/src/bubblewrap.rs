@@ -12,6 +12,7 @@ mod arguments;
 mod etc;
 mod launcher;
 mod program;
+mod settings;
 
 use std::ffi::OsString;
 use std::io;
@@ -37,11 +38,11 @@ use program::Program;
 use crate::cgroup::{Cgroups, Controller};
 use crate::probe::{Trial, probe};
 use crate::search;
-use crate::settings::CommonSettings;
 use crate::shim::{Answer, Pass, Plan, handshake};
 use crate::users::{Users, disk_usage, limit_disk, restrict};
 
 pub(crate) use arguments::{HOME, WORKSPACE};
+pub use settings::BubblewrapSettings;
 
 /// The time limit for each answer of the shim while a sandbox starts.
 const SET_UP_TIME: Duration = Duration::from_secs(30);
@@ -56,21 +57,6 @@ const STDERR_TIME: Duration = Duration::from_secs(10);
 const REMEDY: &str = "install bubblewrap 0.8 or later (apt-get install bubblewrap), and allow user namespaces: \
                       sysctl user.max_user_namespaces must not be 0, and on Ubuntu \
                       kernel.apparmor_restrict_unprivileged_userns must be 0 or bwrap must have an AppArmor profile";
-
-/// The settings of the back end `bubblewrap`.
-#[derive(Debug, Clone)]
-pub struct BubblewrapSettings {
-    /// The name or the path of the program bwrap.
-    pub program: PathBuf,
-    /// The search path for bwrap and setpriv.
-    pub path: String,
-    /// The path of this program, or of a copy that all users may run. It is the first process of a sandbox.
-    pub shim: PathBuf,
-    /// The path of this program in the commands of agents. If programs may read this path, they find `shim` there.
-    pub own_program: PathBuf,
-    /// The settings that both back ends with isolation have.
-    pub common: CommonSettings,
-}
 
 /// Starts programs in separate namespaces.
 pub struct Bubblewrap {

@@ -2,7 +2,9 @@
 //! a limit. Supports both versions of the kernel's interface: version 1 has a hierarchy for each controller, version 2
 //! has one for all.
 
+mod controller;
 mod freezer;
+mod removal;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -21,17 +23,10 @@ use journeyman_core::project::Resources;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Pid;
 
+use removal::{is_empty, members, remove, remove_groups};
 use version::{Version, make_dir, parent_of};
 
-/// A controller of control groups that sandboxes use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Controller {
-    Memory,
-    Processes,
-    Cpu,
-    /// Freezes and thaws the processes, and limits nothing.
-    Freezer,
-}
+pub(crate) use controller::Controller;
 
 /// The prefix of the names of the folders that contain a service's groups.
 const PREFIX: &str = "journeyman-";
@@ -43,10 +38,6 @@ pub(crate) const RECORD: &str = "groups";
 /// the folder, and locks it briefly.
 const ATTEMPTS: usize = 100;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
-
-/// The time that the processes of a dead service may take to exit after a KILL, and the pause between checks.
-const END_TIME: Duration = Duration::from_secs(5);
-const END_PAUSE: Duration = Duration::from_millis(10);
 
 /// Returns whether this process may create groups with limits on memory, processes, and CPU time below its own group.
 /// Does not create a group.
@@ -328,60 +319,4 @@ fn sweep(parents: &BTreeSet<PathBuf>) {
             remove(&folders);
         }
     }
-}
-
-/// Kills the remaining processes in the groups of a service, waits for them to exit, and removes the groups.
-fn remove(folders: &[PathBuf]) {
-    for folder in folders {
-        remove_groups(folder);
-        match std::fs::remove_dir(folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let group = folder.display();
-                tracing::warn!(%group, %error, "a control group could not be removed; the next start tries again");
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Kills the processes in all groups of a folder and removes the groups. The wait for the processes is bounded.
-fn remove_groups(folder: &Path) {
-    let entries = folder.read_dir().into_iter().flatten().flatten();
-    let groups: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-    let pauses = END_TIME.as_millis() / END_PAUSE.as_millis();
-    for pause in 0..=pauses {
-        // Kill all processes in every round: one may have started another before it was killed.
-        let mut left = false;
-        for group in &groups {
-            left |= !members(group).is_empty();
-            freezer::kill_members(group);
-            // In version 1, a frozen process cannot exit until it is thawed.
-            for version in [Version::One, Version::Two] {
-                let _ = version.set_frozen(group, false);
-            }
-        }
-        if !left {
-            break;
-        }
-        if pause == pauses {
-            tracing::warn!(
-                group = %folder.display(),
-                "processes of a dead sandbox have not exited after they were killed"
-            );
-        }
-        std::thread::sleep(END_PAUSE);
-    }
-    for group in groups {
-        // A group that is not empty keeps the folder above it, for which `remove` logs a warning.
-        let _ = std::fs::remove_dir(group);
-    }
-}
-
-fn is_empty(group: &Path) -> bool {
-    std::fs::read_to_string(group.join("cgroup.procs")).is_ok_and(|text| text.is_empty())
-}
-
-fn members(group: &Path) -> Vec<Pid> {
-    let text = std::fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
 }

@@ -17,7 +17,6 @@ mod rows;
 mod seal;
 mod sealed;
 mod spans;
-mod spending;
 mod sql;
 mod sqlite;
 mod tables;

@@ -19,7 +19,7 @@ use journeyman_core::import::Import;
 use journeyman_core::inbox::{Content, InboxEvent};
 use journeyman_core::key::{ApiKey, KeyHash, OldSecret};
 use journeyman_core::outbox::{Backlog, Task};
-use journeyman_core::ports::{Answer, DeliveryBacklog, StoreError};
+use journeyman_core::ports::{Answer, DeliveryBacklog, SealedKind, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
 use journeyman_core::rate::Window;
@@ -33,7 +33,7 @@ use journeyman_core::worker::WorkerReport;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::sealed::Stored;
+use crate::sealed::{Stored, is_text};
 
 pub(crate) use hosts::{
     HostDocument, code_host, comment, comment_state, compared_pull, due_comparison, indexed_pull, poll,
@@ -211,9 +211,10 @@ pub(crate) fn remembered_job<R: Columns>(row: &R) -> Read<Remembered<Answer>, R>
 }
 
 /// Reads an encrypted value from a page of [`sealed`](crate::sealed).
-pub(crate) fn sealed<R: Columns>(row: &R) -> Read<Stored, R> {
+pub(crate) fn sealed<R: Columns>(row: &R, kind: SealedKind) -> Read<Stored, R> {
     let at = At::new("encrypted values", row, &["owner", "name"])?;
-    let value = at.not_null("value", row.bytes("value")?)?;
+    let value = if is_text(kind) { row.text("value")?.map(String::into_bytes) } else { row.bytes("value")? };
+    let value = at.not_null("value", value)?;
     Ok(Stored { owner: at.text("owner")?, name: at.text("name")?, value })
 }
 
@@ -315,15 +316,21 @@ pub(crate) fn usage_line<R: Columns>(row: &R) -> Read<UsageLine, R> {
         model: text("of_model")?,
         author: text("of_author")?,
         key: text("of_key")?.map(|id| at.parse("key", &id)).transpose()?,
-        sum: UsageSum {
-            runs: at.number("runs")?,
-            unpriced: at.number("unpriced")?,
-            input_tokens: at.number("input_tokens")?,
-            output_tokens: at.number("output_tokens")?,
-            cached_tokens: at.number("cached_tokens")?,
-            cost_micros: at.number("cost_micros")?,
-            estimated_micros: at.number("estimated_micros")?,
-        },
+        sum: usage_sum(row)?,
+    })
+}
+
+/// Decodes the sum of a line or a row of a report on usage.
+pub(crate) fn usage_sum<R: Columns>(row: &R) -> Read<UsageSum, R> {
+    let at = At::new("usage_days", row, &[])?;
+    Ok(UsageSum {
+        runs: at.number("runs")?,
+        unpriced: at.number("unpriced")?,
+        input_tokens: at.number("input_tokens")?,
+        output_tokens: at.number("output_tokens")?,
+        cached_tokens: at.number("cached_tokens")?,
+        cost_micros: at.number("cost_micros")?,
+        estimated_micros: at.number("estimated_micros")?,
     })
 }
 

@@ -1,180 +1,111 @@
-//! The tables with encrypted values, and what happens to a value when the keys of the installation change. Both databases
-//! have the same rules; only their statements differ.
+//! The tables with encrypted values, and what happens to a value when the keys of the installation change.
 
-use journeyman_core::ports::{SealedCensus, SealedKind, SealedRow, StoreError, UNREADABLE_ROWS};
+use journeyman_core::ports::{
+    SealedCensus, SealedCounts, SealedKind, SealedPage, SealedRow, StoreError, UNREADABLE_ROWS,
+};
 use journeyman_core::time::IdGen;
 
+use crate::sql::{Statement, Text, Value, text};
 use crate::vault::{self, MasterKey, MasterKeys, NONCE_BYTES, VaultError};
 
 /// The number of rows that a census reads at a time.
-pub(crate) const ROWS_AT_ONCE: usize = 500;
+const ROWS_AT_ONCE: usize = 500;
 
 /// The statements about a table with encrypted values.
-pub(crate) struct Table {
+struct Table {
     /// Selects the columns `owner`, `name` and `value` of the rows after a key, at most a number of them.
-    pub(crate) page: &'static str,
+    page: Text,
     /// Replaces a value: owner, name, the value that was read, the new value. Returns a row if it was replaced.
-    pub(crate) replace: &'static str,
+    replace: Text,
 }
 
-/// Writes the statements of a table for SQLite and for PostgreSQL. In PostgreSQL, a row that another transaction has
-/// locked is skipped, so that this one never waits for a request; a later pass reads the row again.
+/// Writes the statements of a table. In PostgreSQL, a row that another transaction has locked is skipped, so that this one
+/// never waits for a request; a later pass reads the row again.
 macro_rules! table {
-    ($table:literal, $owner:literal, $name:literal, $value:literal, $filter:literal,
-     [$read:literal, $put:literal, $is:literal], [$read_pg:literal, $put_pg:literal, $is_pg:literal]) => {
-        [
-            Table {
-                page: concat!(
-                    "SELECT ",
-                    $owner,
-                    " AS owner, ",
-                    $name,
-                    " AS name, ",
-                    $read,
-                    " AS value FROM ",
-                    $table,
-                    " WHERE (",
-                    $owner,
-                    ", ",
-                    $name,
-                    ") > (?1, ?2)",
-                    $filter,
-                    " ORDER BY ",
-                    $owner,
-                    ", ",
-                    $name,
-                    " LIMIT ?3"
-                ),
-                replace: concat!(
-                    "UPDATE ",
-                    $table,
-                    " SET ",
-                    $value,
-                    " = ",
-                    $put,
-                    " WHERE ",
-                    $owner,
-                    " = ?1 AND ",
-                    $name,
-                    " = ?2 AND ",
-                    $value,
-                    " = ",
-                    $is,
-                    " RETURNING 1"
-                ),
-            },
-            Table {
-                page: concat!(
-                    "SELECT ",
-                    $owner,
-                    " AS owner, ",
-                    $name,
-                    " AS name, ",
-                    $read_pg,
-                    " AS value FROM ",
-                    $table,
-                    " WHERE (",
-                    $owner,
-                    ", ",
-                    $name,
-                    ") > ($1, $2)",
-                    $filter,
-                    " ORDER BY ",
-                    $owner,
-                    ", ",
-                    $name,
-                    " LIMIT $3"
-                ),
-                replace: concat!(
-                    "UPDATE ",
-                    $table,
-                    " SET ",
-                    $value,
-                    " = ",
-                    $put_pg,
-                    " WHERE (",
-                    $owner,
-                    ", ",
-                    $name,
-                    ") IN (SELECT ",
-                    $owner,
-                    ", ",
-                    $name,
-                    " FROM ",
-                    $table,
-                    " WHERE ",
-                    $owner,
-                    " = $1 AND ",
-                    $name,
-                    " = $2 AND ",
-                    $value,
-                    " = ",
-                    $is_pg,
-                    " FOR UPDATE SKIP LOCKED) RETURNING 1"
-                ),
-            },
-        ]
+    ($table:literal, $owner:literal, $name:literal, $value:literal, $changes:literal, $filter:literal) => {
+        Table {
+            page: text!(concat!(
+                "SELECT ",
+                $owner,
+                " AS owner, ",
+                $name,
+                " AS name, ",
+                $value,
+                " AS value FROM ",
+                $table,
+                " WHERE (",
+                $owner,
+                ", ",
+                $name,
+                ") > ($1, $2) AND ",
+                $filter,
+                " ORDER BY owner, name LIMIT $3"
+            )),
+            replace: text!(concat!(
+                "UPDATE ",
+                $table,
+                " SET ",
+                $changes,
+                " WHERE (",
+                $owner,
+                ", ",
+                $name,
+                ") IN (SELECT ",
+                $owner,
+                ", ",
+                $name,
+                " FROM ",
+                $table,
+                " WHERE ",
+                $owner,
+                " = $1 AND ",
+                $name,
+                " = $2 AND ",
+                $value,
+                " = $3",
+                " FOR UPDATE SKIP LOCKED) RETURNING 1"
+            )),
+        }
     };
-    ($table:literal, $owner:literal) => {
-        table!($table, $owner, "name", "value", "", ["value", "?4", "?3"], ["value", "$4", "$3"])
+    ($table:literal, $owner:literal, $name:literal) => {
+        table!($table, $owner, $name, "value", "value = $4", "true")
     };
 }
 
-const PROJECT_SECRETS: [Table; 2] = table!("project_secrets", "project");
-const CODE_HOST_SECRETS: [Table; 2] = table!("code_host_secrets", "code_host");
-const SLACK_SECRETS: [Table; 2] = table!("slack_secrets", "workspace");
-const WEBHOOK_SECRETS: [Table; 2] = table!("webhook_secrets", "webhook");
-
-/// Answers to requests about jobs are JSON objects and not encrypted; an encrypted answer is a JSON string.
-const ANSWERS: [Table; 2] = table!(
-    "idempotency_keys",
-    "project",
-    "key",
-    "record",
-    " AND record LIKE '\"%'",
-    ["CAST(record AS BLOB)", "CAST(?4 AS TEXT)", "CAST(?3 AS TEXT)"],
-    ["convert_to(record, 'UTF8')", "convert_from($4, 'UTF8')", "convert_from($3, 'UTF8')"]
-);
-
-const RETIRED_SECRETS: [Table; 2] =
-    table!("retired_secrets", "project", "key", "value", "", ["value", "?4", "?3"], ["value", "$4", "$3"]);
-
-/// The secret of a user's app is a part of a JSON object. The version makes a decision about the earlier row start again.
-const SECOND_FACTORS: [Table; 2] = [
-    Table {
-        page:
-            "SELECT id AS owner, '' AS name, CAST(json_extract(second_factor, '$.secret') AS BLOB) AS value FROM users
-               WHERE (id, '') > (?1, ?2) AND second_factor IS NOT NULL ORDER BY id LIMIT ?3",
-        replace: "UPDATE users
-                  SET second_factor = json_set(second_factor, '$.secret', CAST(?4 AS TEXT)), version = version + 1
-                  WHERE id = ?1 AND ?2 = '' AND json_extract(second_factor, '$.secret') = CAST(?3 AS TEXT)
-                  RETURNING 1",
-    },
-    Table {
-        page: "SELECT id AS owner, '' AS name, convert_to(second_factor::json ->> 'secret', 'UTF8') AS value FROM users
-               WHERE (id, '') > ($1, $2) AND second_factor IS NOT NULL ORDER BY id LIMIT $3",
-        replace: "UPDATE users
-                  SET second_factor =
-                      jsonb_set(second_factor::jsonb, '{secret}', to_jsonb(convert_from($4, 'UTF8')))::text,
-                      version = version + 1
-                  WHERE id IN (SELECT id FROM users
-                               WHERE id = $1 AND $2 = '' AND second_factor::json ->> 'secret' = convert_from($3, 'UTF8')
-                               FOR UPDATE SKIP LOCKED)
-                  RETURNING 1",
-    },
-];
-
-/// Returns the statements about a kind of values, for SQLite and for PostgreSQL.
-pub(crate) const fn tables(kind: SealedKind) -> &'static [Table; 2] {
+/// Returns the statements about a kind of values.
+const fn table(kind: SealedKind) -> Table {
     match kind {
-        SealedKind::ProjectSecret => &PROJECT_SECRETS,
-        SealedKind::CodeHostSecret => &CODE_HOST_SECRETS,
-        SealedKind::SlackSecret => &SLACK_SECRETS,
-        SealedKind::WebhookSecret => &WEBHOOK_SECRETS,
-        SealedKind::Answer => &ANSWERS,
-        SealedKind::RetiredSecret => &RETIRED_SECRETS,
-        SealedKind::SecondFactor => &SECOND_FACTORS,
+        SealedKind::ProjectSecret => table!("project_secrets", "project", "name"),
+        SealedKind::CodeHostSecret => table!("code_host_secrets", "code_host", "name"),
+        SealedKind::SlackSecret => table!("slack_secrets", "workspace", "name"),
+        SealedKind::WebhookSecret => table!("webhook_secrets", "webhook", "name"),
+        SealedKind::RetiredSecret => table!("retired_secrets", "project", "key"),
+        // Answers to requests about jobs are JSON objects and not encrypted; an encrypted answer is a JSON string.
+        SealedKind::Answer => {
+            table!("idempotency_keys", "project", "key", "record", "record = $4", "record LIKE '\"%'")
+        }
+        // The secret of a user's app is a part of a JSON object, where no other part has the same text. The version makes
+        // a decision about the earlier row start again.
+        SealedKind::SecondFactor => table!(
+            "users",
+            "id",
+            "''",
+            "second_factor::json ->> 'secret'",
+            "second_factor = replace(second_factor, $3, $4), version = version + 1",
+            "second_factor IS NOT NULL"
+        ),
     }
+}
+
+/// Returns the query for a part of a table.
+pub(crate) fn page(page: &SealedPage) -> Statement {
+    let (owner, name) = page.after.clone().unwrap_or_default();
+    Statement { text: table(page.kind).page, values: vec![owner.into(), name.into(), page.limit.into()] }
+}
+
+/// Returns whether the values of a kind are stored as text.
+pub(crate) const fn is_text(kind: SealedKind) -> bool {
+    matches!(kind, SealedKind::Answer | SealedKind::SecondFactor)
 }
 
 /// An encrypted value, as it is stored.
@@ -186,6 +117,16 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
+    /// Returns the statement that replaces the value, which returns a row if it was replaced.
+    pub(crate) fn replace(self, kind: SealedKind, with: Vec<u8>) -> Statement {
+        let value = |value: Vec<u8>| match is_text(kind) {
+            true => Value::Text(String::from_utf8_lossy(&value).into_owned()),
+            false => Value::Bytes(value),
+        };
+        let values = vec![self.owner.into(), self.name.into(), value(self.value), value(with)];
+        Statement { text: table(kind).replace, values }
+    }
+
     /// Returns the primary key of the row.
     pub(crate) fn key(&self) -> (String, String) {
         (self.owner.clone(), self.name.clone())
@@ -232,44 +173,64 @@ impl Stored {
     }
 }
 
-/// Counts values by the keys that decrypt them.
-pub(crate) struct Counter<'a> {
+/// Counts values by the keys that decrypt them. The caller reads one page after the other ([`Census::page`]), and adds its
+/// values ([`Census::add`]).
+pub(crate) struct Census<'a> {
     keys: &'a MasterKeys,
-    census: SealedCensus,
+    kinds: &'a [SealedKind],
+    after: Option<(String, String)>,
+    counted: SealedCensus,
 }
 
-impl<'a> Counter<'a> {
-    /// Begins a census. `proof` is the stored proof of the required key, if there is one.
-    pub(crate) fn new(keys: &'a MasterKeys, proof: Option<&[u8]>) -> Result<Self, StoreError> {
+impl<'a> Census<'a> {
+    /// Begins a census of kinds. `proof` is the stored proof of the required key, if there is one.
+    pub(crate) fn new(keys: &'a MasterKeys, kinds: &'a [SealedKind], proof: Option<&[u8]>) -> Result<Self, StoreError> {
         let others: Result<Vec<String>, StoreError> = keys.others().iter().map(id).collect();
         let required = proof.and_then(|proof| keys.proven(proof)).map(id).transpose()?;
-        let census =
-            SealedCensus { current: id(keys.current())?, others: others?, required, ..SealedCensus::default() };
-        Ok(Self { keys, census })
+        // Kinds without values have counts, too.
+        let counts = kinds.iter().map(|kind| (*kind, SealedCounts::default())).collect();
+        let counted =
+            SealedCensus { current: id(keys.current())?, others: others?, required, counts, unreadable: Vec::new() };
+        Ok(Self { keys, kinds, after: None, counted })
     }
 
-    /// Counts a value.
-    pub(crate) fn add(&mut self, kind: SealedKind, stored: Stored) -> Result<(), StoreError> {
-        let counts = self.census.counts.entry(kind).or_default();
+    /// Returns the next page; `None` at the end.
+    pub(crate) fn page(&self) -> Option<SealedPage> {
+        let kind = *self.kinds.first()?;
+        Some(SealedPage { kind, after: self.after.clone(), limit: ROWS_AT_ONCE })
+    }
+
+    /// Adds the values of the page.
+    pub(crate) fn add(&mut self, values: Vec<Stored>) -> Result<(), StoreError> {
+        let Some((kind, later)) = self.kinds.split_first() else { return Ok(()) };
+        self.after = values.last().filter(|_| values.len() == ROWS_AT_ONCE).map(Stored::key);
+        for stored in values {
+            self.count(*kind, stored)?;
+        }
+        if self.after.is_none() {
+            self.kinds = later;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, kind: SealedKind, stored: Stored) -> Result<(), StoreError> {
+        let counts = self.counted.counts.entry(kind).or_default();
         match stored.open(self.keys, kind) {
             Ok((key, _)) if key == self.keys.current() => counts.current += 1,
             Ok((key, _)) => *counts.others.entry(id(key)?).or_default() += 1,
             Err(_) => {
                 counts.unreadable += 1;
-                if self.census.unreadable.len() < UNREADABLE_ROWS {
-                    self.census.unreadable.push(SealedRow { kind, owner: stored.owner, name: stored.name });
+                if self.counted.unreadable.len() < UNREADABLE_ROWS {
+                    self.counted.unreadable.push(SealedRow { kind, owner: stored.owner, name: stored.name });
                 }
             }
         }
         Ok(())
     }
 
-    /// Returns the census; kinds without values have counts, too.
-    pub(crate) fn finish(mut self, kinds: &[SealedKind]) -> SealedCensus {
-        for kind in kinds {
-            self.census.counts.entry(*kind).or_default();
-        }
-        self.census
+    /// Returns the counts.
+    pub(crate) fn finish(self) -> SealedCensus {
+        self.counted
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod audit;
 pub(crate) mod checks;
 pub(crate) mod code_hosts;
 pub(crate) mod comparisons;
+mod deliveries;
 pub(crate) mod feed;
 pub(crate) mod holds;
 mod imports;
@@ -21,18 +22,22 @@ pub(crate) mod projects;
 pub(crate) mod pulls;
 pub(crate) mod resource;
 mod row;
+mod sealed;
 pub(crate) mod slack;
+mod spending;
 mod statement;
 pub(crate) mod sweep;
 mod templates;
 mod trusts;
 mod tx;
+mod usage;
 pub(crate) mod users;
 pub(crate) mod webhooks;
 mod workers;
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -77,6 +82,12 @@ pub(crate) trait Database: Send + Sync + 'static {
     /// Returns the current epoch.
     fn epoch(&self) -> Epoch;
 
+    /// Returns the time after which a waiter looks at the database again, because a notification may have been lost; `None`
+    /// if none can be lost.
+    fn recheck(&self) -> Option<Duration> {
+        None
+    }
+
     /// Gives the events of the feed that have no position the next ones. With SQLite, an event gets its position when it
     /// is stored.
     async fn assign_positions(&self) -> Result<(), StoreError> {
@@ -88,6 +99,13 @@ pub(crate) trait Database: Send + Sync + 'static {
 
     /// Runs a query that may take long.
     async fn query(&self, query: Statement) -> Result<Vec<Row>, StoreError>;
+
+    /// Runs a query that may read many rows, and adds each of them to `sum`. SQLite does not keep the rows, and PostgreSQL
+    /// plans the query for its values: a plan for any values may be much slower.
+    async fn add_up<T, F>(&self, query: Statement, sum: T, add: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut T, &Row) -> Result<(), StoreError> + Send + 'static;
 
     /// Claims rows that are due in a transaction. With SQLite, a transaction that finds none holds up the writer, so the
     /// query `due` looks first whether there are any.

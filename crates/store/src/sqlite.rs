@@ -17,12 +17,9 @@ mod migrate;
 mod read;
 mod recover;
 mod rows;
-mod sealed;
-mod spending;
 mod temporary;
 mod tx;
 mod usage;
-mod webhooks;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -44,8 +41,8 @@ pub(crate) use self::migrate::SCHEMA_VERSION;
 #[cfg(test)]
 pub(crate) use self::migrate::migrate;
 use self::read::Readers;
-pub(crate) use self::sealed::census;
 use self::temporary::TemporaryFolder;
+pub(crate) use self::tx::run;
 use self::write::Writer;
 use crate::retention::Ends;
 use crate::sql::SqlStore;

@@ -4,11 +4,15 @@
 mod bitbucket;
 mod bitbucket_data_center;
 mod changes;
+mod exchange;
 mod git;
 mod gitea;
 mod github;
 mod gitlab;
+mod products;
+mod stamp;
 mod state;
+mod times;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -24,35 +28,19 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use url::form_urlencoded;
 
+pub use exchange::{ApiRequest, Exchange, Product, Reply};
 pub use github::Records as GithubRecords;
 pub use gitlab::Records as GitlabRecords;
 pub use state::{
     App, Bridge, Check, Comment, CommentReply, CommentedOn, Installation, Issue, MergedResult, Output, Pipeline, Pull,
     PullState, Repository, Review, ReviewComment, State, Status, Token, UploadedFile, User,
 };
-
-/// The product whose interface the stand-in has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Product {
-    /// GitHub Enterprise Server: the interface is below `/api/v3`.
-    Github,
-    /// GitLab: below `/api/v4`.
-    Gitlab,
-    /// Gitea: below `/api/v1`.
-    Gitea,
-    /// Forgejo: below `/api/v1`.
-    Forgejo,
-    /// Bitbucket Cloud: below `/2.0`.
-    Bitbucket,
-    /// Bitbucket Data Center: below `/rest`.
-    BitbucketDataCenter,
-}
 
 /// A fault of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,88 +63,6 @@ pub enum Fault {
     Unauthorized,
     /// A redirect to the same path at this origin.
     MovedTo(&'static str),
-}
-
-/// A request to the interface.
-#[derive(Debug, Clone)]
-pub struct ApiRequest {
-    /// The method.
-    pub method: Method,
-    /// The path with the query, as it was sent.
-    pub target: String,
-    /// The decoded segments of the path, without the prefix of the interface.
-    pub segments: Vec<String>,
-    /// The query.
-    pub query: Vec<(String, String)>,
-    /// The headers.
-    pub headers: HeaderMap,
-    /// The body; `null` if it is empty or not JSON.
-    pub body: Value,
-}
-
-impl ApiRequest {
-    /// Returns a parameter of the query.
-    #[must_use]
-    pub fn parameter(&self, name: &str) -> Option<&str> {
-        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
-
-    /// Returns the token of the request, in any of the headers that hosts accept.
-    #[must_use]
-    pub fn token(&self) -> Option<String> {
-        let text = |name: &str| self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        if let Some(token) = text("private-token") {
-            return Some(token);
-        }
-        let value = text("authorization")?;
-        if let Some(basic) = value.strip_prefix("Basic ") {
-            let decoded = String::from_utf8(STANDARD.decode(basic).ok()?).ok()?;
-            return decoded.split_once(':').map(|(_, password)| password.to_owned());
-        }
-        value.split_once(' ').map(|(_, token)| token.to_owned())
-    }
-}
-
-/// An answer of the interface.
-#[derive(Debug, Clone)]
-pub struct Reply {
-    /// The status.
-    pub status: u16,
-    /// The headers.
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    pub body: Bytes,
-}
-
-impl Reply {
-    /// Returns an answer with a JSON body.
-    #[must_use]
-    pub fn json(status: u16, body: &Value) -> Self {
-        let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-        Self { status, headers, body: Bytes::from(body.to_string()) }
-    }
-
-    /// Returns an answer with a text.
-    #[must_use]
-    pub fn text(status: u16, body: impl Into<String>) -> Self {
-        Self { status, headers: vec![("content-type".to_owned(), "text/plain".to_owned())], body: body.into().into() }
-    }
-
-    /// Adds a header.
-    #[must_use]
-    pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
-        self.headers.push((name.to_owned(), value.into()));
-        self
-    }
-}
-
-/// A request and its answer.
-#[derive(Debug, Clone)]
-pub struct Exchange {
-    /// The request.
-    pub call: ApiRequest,
-    /// The answer; `None` if a fault was planned.
-    pub reply: Option<Reply>,
 }
 
 /// A request that was answered, with its times in seconds since 1970.
@@ -385,18 +291,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
 }
 
 fn dispatch(product: Product, state: &mut State, call: &ApiRequest) -> Reply {
-    changes::answer(product, state, call).unwrap_or_else(|| product_answer(product, state, call))
-}
-
-fn product_answer(product: Product, state: &mut State, call: &ApiRequest) -> Reply {
-    match product {
-        Product::Github => github::answer(state, call),
-        Product::Gitlab => gitlab::answer(state, call),
-        Product::Gitea => gitea::answer(state, call, false),
-        Product::Forgejo => gitea::answer(state, call, true),
-        Product::Bitbucket => bitbucket::answer(state, call),
-        Product::BitbucketDataCenter => bitbucket_data_center::answer(state, call),
-    }
+    changes::answer(product, state, call).unwrap_or_else(|| products::answer(product, state, call))
 }
 
 /// Returns an RSA key in PEM format (PKCS #8), as for a GitHub App. It is the same in all tests of a program, because

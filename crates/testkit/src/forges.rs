@@ -353,7 +353,7 @@ impl HostAdmin for FakeHosts {
         let configured = CodeHost::of_address("gitlab".parse().unwrap(), HostKind::Gitlab, url);
         let configured = CodeHost { defined_in: DefinedIn::Configuration, ..configured };
         let mut all = vec![Self::described(configured, &HostSecrets::default())];
-        for host in self.0.code_hosts().await? {
+        for host in self.0.resources(None).await? {
             let secrets = self.0.code_host_secrets(host.id.clone()).await?;
             all.push(Self::described(host, &secrets));
         }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_core::audit::{AuditEntry, AuditFilter, AuditLine};
 use journeyman_core::checks::{Check, CheckWatch};
-use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecrets, PullRef, PullRepository};
+use journeyman_core::code_host::{CodeHostId, HostName, HostSecrets, PullRef, PullRepository};
 use journeyman_core::decision::{AnyDecision, Once};
 use journeyman_core::feed::{FeedEnds, FeedEntry, FeedQuery};
 use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{
-    JobId, KeyId, MessageId, ProjectId, RunId, Sha, SlackWorkspaceId, TemplateId, TrustId, UserId, WebhookId, WorkerId,
+    JobId, KeyId, MessageId, ProjectId, RunId, Sha, SlackWorkspaceId, UserId, WebhookId, WorkerId,
 };
 use journeyman_core::import::Import;
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
@@ -32,9 +32,9 @@ use journeyman_core::ports::{
     Decide, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, ImportStore, InboxFilter,
     InboxStore, JobCounts, JobExtras, JobFilter, JobLists, JobOverview, JobStore, JobWatch, KeyStore, LockStore,
     MessageFilter, NewReservation, OutboxStore, Picked, PollStore, PoolState, ProjectJobs, ProjectStore, PullCounts,
-    PullFilter, PullIndex, PullStore, Resealed, Reservation, ReserveError, Retention, SealedCensus, SealedKind,
-    SealedPage, SealedStore, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept,
-    TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    PullFilter, PullIndex, PullStore, Resealed, Reservation, ReserveError, ResourceStore, Retention, SealedCensus,
+    SealedKind, SealedPage, SealedStore, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError,
+    Sums, Swept, TaskQuery, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity};
@@ -42,15 +42,13 @@ use journeyman_core::pull::compared::{ComparedPull, DueComparison, EndedComparis
 use journeyman_core::pull::{
     Comment, CommentState, IndexedPull, LocalPull, NewComment, NewPull, PullReviews, PullText,
 };
+use journeyman_core::resource::Resource;
 use journeyman_core::run::Run;
 use journeyman_core::secret::SecretValue;
 use journeyman_core::slack::{
     NewSlackEvent, SlackDecision, SlackInboxEvent, SlackPost, SlackPosted, SlackSecrets, SlackThread, SlackThreadId,
-    SlackWorkspace,
 };
-use journeyman_core::template::Template;
 use journeyman_core::time::Timestamp;
-use journeyman_core::trust::Trust;
 use journeyman_core::usage::{UsageLine, UsageQuery};
 use journeyman_core::user::{Identity, Session, SessionsToEnd, SignInLink, TokenHash, User};
 use journeyman_core::webhook::{
@@ -339,7 +337,6 @@ delegate! {
 
 delegate! {
     CodeHostStore {
-        read code_hosts() -> Result<Vec<CodeHost>, StoreError>;
         read code_host_secrets(id: CodeHostId) -> Result<HostSecrets, StoreError>;
     }
 }
@@ -448,24 +445,20 @@ delegate! {
     }
 }
 
-delegate! {
-    TemplateStore {
-        read templates(project: ProjectId) -> Result<Vec<Template>, StoreError>;
-        read template(id: TemplateId) -> Result<Option<Template>, StoreError>;
+#[async_trait]
+impl<R: Resource, S: ResourceStore<R> + ?Sized, T: Tap> ResourceStore<R> for Tapped<S, T> {
+    async fn resource(&self, id: R::Id) -> Result<Option<R>, StoreError> {
+        delegate!(@read self, self.store.resource(id))
     }
-}
 
-delegate! {
-    TrustStore {
-        read trusts() -> Result<Vec<Trust>, StoreError>;
-        read trust(id: TrustId) -> Result<Option<Trust>, StoreError>;
+    async fn resources(&self, project: Option<ProjectId>) -> Result<Vec<R>, StoreError> {
+        delegate!(@read self, self.store.resources(project))
     }
 }
 
 delegate! {
     WebhookStore {
         read webhooks_after(project: ProjectId, after: Option<WebhookId>, limit: usize) -> Result<Vec<Webhook>, StoreError>;
-        read webhook(id: WebhookId) -> Result<Option<Webhook>, StoreError>;
         read has_webhooks() -> Result<bool, StoreError>;
         read webhook_secrets(id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError>;
         write make_deliveries(now: Timestamp, limit: usize) -> Result<usize, StoreError>;
@@ -480,8 +473,6 @@ delegate! {
 
 delegate! {
     SlackStore {
-        read slack_workspaces() -> Result<Vec<SlackWorkspace>, StoreError>;
-        read slack_workspace(id: SlackWorkspaceId) -> Result<Option<SlackWorkspace>, StoreError>;
         read slack_secrets(id: SlackWorkspaceId) -> Result<SlackSecrets, StoreError>;
         read slack_code(hash: TokenHash, now: Timestamp) -> Result<Option<UserId>, StoreError>;
         write receive_slack(event: NewSlackEvent) -> Result<bool, StoreError>;

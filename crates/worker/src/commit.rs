@@ -5,9 +5,12 @@
 
 pub(crate) mod agent_settings;
 pub(crate) mod committer;
+mod conflict;
+mod differences;
 mod exact;
 mod index;
 pub(crate) mod lfs_objects;
+mod paths;
 mod submodules;
 #[cfg(test)]
 mod tests;

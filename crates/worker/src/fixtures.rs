@@ -31,7 +31,7 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use journeyman_repository::mirror::{Mirror, Mirrors, ProjectMirrors};
+use journeyman_repository::{Mirror, Mirrors, ProjectMirrors};
 
 use crate::claim::lease::{Reporter, Signals};
 use crate::commit::lfs_objects::TurnObjects;

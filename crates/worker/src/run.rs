@@ -29,7 +29,7 @@ use self::port::{Collected, Machine, Steps};
 use crate::claim::assignment::{Assignment, Stage};
 use crate::claim::lease::{Reporter, Signals};
 use crate::error::RunError;
-use crate::turn::context::Turn;
+use crate::turn::result::Turn;
 
 /// The maximum number of pushes while people push to the same branch.
 const PUSHES: usize = 5;

@@ -6,11 +6,13 @@ pub(crate) mod answer;
 pub(crate) mod context;
 mod conversation;
 mod failure;
+mod files;
 pub(crate) mod idle_agents;
 mod launch;
 mod models;
 pub(crate) mod prepare;
 mod prompt;
+pub(crate) mod result;
 mod tool_spans;
 pub(crate) mod transcript;
 
@@ -25,8 +27,9 @@ use crate::error::RunError;
 use crate::sandbox::disk_limit::is_for_the_disk;
 
 use self::agent::Agent;
-use self::context::{Turn, TurnContext};
+use self::context::TurnContext;
 use self::launch::Launch;
+use self::result::Turn;
 
 /// Carries out the message with the idle agent, if it can continue, or with a new one. Returns the agent too, which the
 /// caller stops ([`stop`]). An agent whose turn failed was ended.

@@ -34,9 +34,10 @@ use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::turn::TurnBegun;
 use journeyman_repository::{Mirror, Scratch};
 
+use self::listing::Listing;
 use self::marker::{AnsweredTurn, Marker, sync_all};
 use self::state::TreeState;
-use crate::turn::context::Turn;
+use crate::turn::result::Turn;
 
 /// The file that describes the state of a tree. It exists only between turns, and from the end of a turn until its work is
 /// recorded; without it, the tree is not reused.
@@ -90,6 +91,22 @@ impl Workspace {
     /// Returns the folder of the lists for filling submodules, to which only the service writes.
     pub(crate) fn submodule_lists(&self) -> PathBuf {
         self.root.join("submodules")
+    }
+
+    /// Stores the listing of the tree.
+    pub(crate) async fn write_listing(&self, listing: Listing) -> io::Result<()> {
+        let path = self.listing_path();
+        tokio::task::spawn_blocking(move || listing.write(&path)).await.map_err(io::Error::other)?
+    }
+
+    /// Reads the listing that was stored last.
+    pub(crate) async fn read_listing(&self) -> io::Result<Listing> {
+        let path = self.listing_path();
+        tokio::task::spawn_blocking(move || Listing::read(&path)).await.map_err(io::Error::other)?
+    }
+
+    fn listing_path(&self) -> PathBuf {
+        self.root.join("listing")
     }
 
     /// Returns whether the tree can be reused for a turn at `turn.head` with the objects of `mirror` and the session

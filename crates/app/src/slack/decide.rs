@@ -71,7 +71,7 @@ impl UseCases {
     }
 
     async fn slack_wait(&self) -> Duration {
-        match self.parts().store.slack_workspaces().await {
+        match self.stored_workspaces().await {
             Ok(all) if all.is_empty() => IDLE_WAIT,
             _ => LONGEST_WAIT,
         }
@@ -126,8 +126,7 @@ impl UseCases {
     }
 
     async fn outcome_of(&self, event: &SlackInboxEvent) -> Result<Outcome, Delay> {
-        let store = &self.parts().store;
-        let Some(workspace) = store.slack_workspace(event.thread.workspace).await? else {
+        let Some(workspace) = self.stored_workspace(event.thread.workspace).await? else {
             return Ok(Outcome::ignored(SlackOutcome::NotAddressed).because("the workspace was disconnected"));
         };
         let message = match &event.content {
@@ -142,7 +141,7 @@ impl UseCases {
         }
         // Once the channel is no longer connected with the project of the thread, its people do not reach the job.
         let project = workspace.settings.channels.get(&event.thread.channel);
-        let thread = store.slack_thread(event.thread.clone()).await?;
+        let thread = self.parts().store.slack_thread(event.thread.clone()).await?;
         let thread = thread.filter(|thread| project == Some(&thread.project));
         let asked = Asked { workspace: &workspace, event, message, thread };
         self.outcome_of_message(&asked).await

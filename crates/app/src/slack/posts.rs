@@ -122,7 +122,7 @@ impl UseCases {
                 Ok(self.parts().slack.react(token, &post.thread.channel, ts, name).await?)
             }
             SlackPostContent::Status { project, job, message } => {
-                let workspace = self.parts().store.slack_workspace(post.thread.workspace).await?;
+                let workspace = self.stored_workspace(post.thread.workspace).await?;
                 let connected = workspace.and_then(|known| known.settings.channels.get(&post.thread.channel).cloned());
                 if connected.as_ref() != Some(project) {
                     return Err(Failed::Never(format!(

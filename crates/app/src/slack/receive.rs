@@ -38,7 +38,7 @@ impl UseCases {
     ) -> Result<(), HookRefusal> {
         let unavailable = |error: StoreError| HookRefusal::Unavailable(error.to_string());
         let (store, slack) = (&self.parts().store, &self.parts().slack);
-        store.slack_workspace(id).await.map_err(unavailable)?.ok_or(HookRefusal::NotFound)?;
+        self.stored_workspace(id).await.map_err(unavailable)?.ok_or(HookRefusal::NotFound)?;
         let secrets = store.slack_secrets(id).await.map_err(unavailable)?;
         if !secrets.contains_key(&SlackSecret::SigningSecret) {
             return Err(HookRefusal::NoSecret);
@@ -60,7 +60,7 @@ impl UseCases {
         debug_assert!(request.body.len() <= MOST_BYTES, "the interface limits the size");
         let unavailable = |error: StoreError| HookRefusal::Unavailable(error.to_string());
         let (store, slack) = (&self.parts().store, &self.parts().slack);
-        let workspace = store.slack_workspace(id).await.map_err(unavailable)?.ok_or(HookRefusal::NotFound)?;
+        let workspace = self.stored_workspace(id).await.map_err(unavailable)?.ok_or(HookRefusal::NotFound)?;
         let secrets = store.slack_secrets(id).await.map_err(unavailable)?;
         let secret = secrets.get(&SlackSecret::SigningSecret).ok_or(HookRefusal::NoSecret)?;
         if !slack.is_signed(secret, request, self.parts().engine.now()) {
@@ -127,7 +127,7 @@ impl UseCases {
         }
         let store = &self.parts().store;
         let own = store.slack_secrets(workspace.id).await?;
-        for other in store.slack_workspaces().await? {
+        for other in self.stored_workspaces().await? {
             if other.id != workspace.id && other.settings.has(event) {
                 let secrets = store.slack_secrets(other.id).await?;
                 // Without the same secret, it is another app, which may not write for this one.

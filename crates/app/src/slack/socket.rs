@@ -63,7 +63,7 @@ impl UseCases {
                     Err(_) => held.clear(),
                 }
             }
-            match self.parts().store.slack_workspaces().await {
+            match self.stored_workspaces().await {
                 Ok(all) => {
                     for workspace in all.into_iter().filter(|one| one.settings.mode == SlackMode::Socket) {
                         if held.insert(workspace.id) {
@@ -137,7 +137,7 @@ impl UseCases {
     /// has the lock.
     async fn locked_slack(&self, id: SlackWorkspaceId, holder: Uuid) -> Result<Option<SlackWorkspace>, StoreError> {
         let (store, now) = (&self.parts().store, self.parts().engine.now());
-        let workspace = store.slack_workspace(id).await?;
+        let workspace = self.stored_workspace(id).await?;
         let name = format!("slack_socket/{id}");
         let Some(workspace) = workspace.filter(|known| known.settings.mode == SlackMode::Socket) else {
             store.unlock(name, holder).await?;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_app::{Answered, JobRequest};
 use journeyman_core::ports::{DeliveryFilter, StoreError};
-use journeyman_core::webhook::{DELIVERY_LEASE, DeliveryState, WebhookFormat, WebhookSettings};
-use journeyman_testkit::{FakeForges, Seeds as _, StoreCall, Tap};
+use journeyman_core::webhook::{DELIVERY_LEASE, DeliveryState, Webhook, WebhookFormat, WebhookSettings};
+use journeyman_testkit::{FakeForges, Seeds as _, StoreCall, Tap, stored};
 
 use super::fixtures::{Stored, fixture, operator, shop};
 
@@ -59,7 +59,7 @@ async fn a_failure_of_the_store_is_no_failure_of_the_endpoint() {
     reads.0.store(false, Ordering::SeqCst);
     let waiting = delivery().await;
     assert_eq!((waiting.state, waiting.attempts, waiting.last), (DeliveryState::Pending, 0, None));
-    assert_eq!(fixture.store.webhook(webhook).await.unwrap().unwrap().failing_since, None);
+    assert_eq!(stored::<Webhook>(&*fixture.store, webhook).await.unwrap().failing_since, None);
     fixture.world.advance(DELIVERY_LEASE + Duration::from_secs(1));
     deliverer.deliver_due().await.unwrap();
     assert_eq!((delivery().await.state, delivery().await.attempts), (DeliveryState::Delivered, 1));

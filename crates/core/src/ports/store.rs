@@ -16,12 +16,11 @@ mod outbox;
 mod polls;
 mod projects;
 mod pulls;
+mod resources;
 mod sealed;
 mod slack;
 mod spending;
 mod sweep;
-mod templates;
-mod trusts;
 mod usage;
 mod users;
 mod webhooks;
@@ -29,7 +28,9 @@ mod workers;
 
 use async_trait::async_trait;
 
+use crate::template::Template;
 use crate::time::Timestamp;
+use crate::trust::Trust;
 
 pub use self::admin::{AdminError, AdminStore, Administered};
 pub use self::checks::CheckStore;
@@ -51,14 +52,13 @@ pub use self::outbox::{DutyStore, LockStore, OutboxStore, TaskQuery};
 pub use self::polls::PollStore;
 pub use self::projects::{HoldStore, ProjectStore};
 pub use self::pulls::PullStore;
+pub use self::resources::ResourceStore;
 pub use self::sealed::{
     Resealed, SealedCensus, SealedCounts, SealedKind, SealedPage, SealedRow, SealedStore, UNREADABLE_ROWS,
 };
 pub use self::slack::{SlackEventFilter, SlackStore};
 pub use self::spending::{NewReservation, Reservation, ReserveError, SpendingStore, Sums};
 pub use self::sweep::{Retention, Swept};
-pub use self::templates::TemplateStore;
-pub use self::trusts::TrustStore;
 pub use self::usage::UsageStore;
 pub use self::users::UserStore;
 pub use self::webhooks::{DeliveryBacklog, DeliveryFilter, WebhookStore};
@@ -102,8 +102,8 @@ pub trait Store:
     + UsageStore
     + FeedStore
     + WebhookStore
-    + TemplateStore
-    + TrustStore
+    + ResourceStore<Template>
+    + ResourceStore<Trust>
     + SlackStore
     + ImportStore
     + SealedStore

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::time::Timestamp;
 
-use super::{Block, Kind};
+use super::block::{Block, Kind};
 use crate::words;
 
 /// The number of blocks from which on a section is folded.

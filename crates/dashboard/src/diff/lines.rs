@@ -6,7 +6,7 @@ use askama::filters::HtmlSafe;
 use journeyman_core::position::DiffSide;
 use journeyman_core::pull::LinePosition;
 
-use super::{DiffShown, FileDiff, Line, LineClass, parse};
+use super::{DiffShown, FileDiff, Line, LineClass, LineKey, parse};
 use crate::diff::shown::SHOWN_LINES;
 use crate::fragment::Fragment;
 use crate::size::Size;
@@ -16,24 +16,6 @@ const LINES_BEFORE: usize = 8;
 
 /// The maximum length of a line in a stored hunk, in characters.
 const LINE_CHARS: usize = 400;
-
-/// A line of a diff, as a form or a link names it. Context lines are on the new side.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LineKey {
-    /// The path of the file; the former path if the file was deleted.
-    pub(crate) path: String,
-    /// The side.
-    pub(crate) side: DiffSide,
-    /// The number in the file of this side.
-    pub(crate) line: u64,
-}
-
-impl LineKey {
-    /// Returns the line of a comment.
-    pub(crate) fn of(position: &LinePosition) -> Self {
-        Self { path: position.path.clone(), side: position.side, line: position.line }
-    }
-}
 
 /// A line of a page: the number of its file on the page, its side and its number. The query of a URL names it as
 /// `at=2-n17`, the fragment as `f2-R17`.

@@ -3,6 +3,7 @@
 use super::LineClass::{Added, Context, Hunk, Note, Removed};
 use super::*;
 use crate::highlight::{Budget, Highlighter};
+use crate::visible;
 
 const MAX_LINES: usize = 1000;
 

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Tag, TagEnd};
 
-use super::{Markup, clean, write};
+use super::markup::Markup;
+use super::{clean, write};
 use crate::highlight::{Budget, Highlighter};
 
 /// A rendered article.

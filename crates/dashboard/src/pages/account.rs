@@ -7,10 +7,11 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_core::decision::user::PasswordChange;
 use journeyman_core::ports::{PasswordsFailed, StoreError};
+use journeyman_core::slack::SlackWorkspace;
 use journeyman_core::user::passkey::Passkey;
 use journeyman_core::user::{Session, SessionsToEnd};
 
-use super::connect::provider_name;
+use super::provider_visit::provider_name;
 use super::secret::NewSecret;
 use super::sign_in::MAX_PASSWORD_BYTES;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
@@ -79,8 +80,8 @@ async fn page<'a>(shared: &'a Shared, frame: &'a Frame) -> Result<AccountPage<'a
         is_this: one.hash == frame.viewer.session,
     };
     let sessions = sessions.iter().map(row).collect();
-    let workspaces =
-        if frame.viewer.can_write() { shared.services.store.slack_workspaces().await? } else { Vec::new() };
+    let workspaces: Vec<SlackWorkspace> =
+        if frame.viewer.can_write() { shared.services.store.resources(None).await? } else { Vec::new() };
     let workspaces = workspaces.into_iter().map(|workspace| {
         let is_connected = workspace.settings.users.values().any(|id| *id == user.id);
         (visible::line(&workspace.settings.name).into_owned(), is_connected)

@@ -1,6 +1,8 @@
 //! `/audit`: the audit log as sentences, with filters in the URL, and as a file. For administrators.
 
+mod choice;
 mod filter;
+mod people;
 mod sentence;
 
 use askama::Template;
@@ -14,8 +16,10 @@ use futures::stream::try_unfold;
 use journeyman_app::{AuditFormat, Error};
 use journeyman_core::audit::AuditFilter;
 
-use self::filter::{AuditParameters, Choice, KINDS};
-use self::sentence::{People, Sentence};
+use self::choice::{Choice, choices};
+use self::filter::{AuditParameters, KINDS};
+use self::people::People;
+use self::sentence::Sentence;
 use crate::Shared;
 use crate::failure::{Page, rendered};
 use crate::frame::Frame;
@@ -75,8 +79,8 @@ async fn page(shared: &Shared, frame: &Frame, query: &AuditParameters) -> Page {
         frame,
         rows: rows.collect(),
         people: people.choices(query.who.as_deref()),
-        kinds: filter::choices(KINDS.iter().map(|(value, label)| (*value, *label)), query.what.as_deref()),
-        projects: filter::choices(
+        kinds: choices(KINDS.iter().map(|(value, label)| (*value, *label)), query.what.as_deref()),
+        projects: choices(
             projects.iter().map(|project| (project.id.as_str(), project.id.as_str())),
             query.project.as_deref(),
         ),

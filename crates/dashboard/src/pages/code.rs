@@ -19,7 +19,7 @@ use journeyman_core::user::second_factor::{CodeRefusal, PENDING_LIFETIME};
 use journeyman_core::user::{PasswordHash, TokenHash, User};
 use serde::{Deserialize, Serialize};
 
-use super::sign_in::form;
+use super::sign_in_form::form;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::OpenFrame;

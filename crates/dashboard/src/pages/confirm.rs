@@ -14,8 +14,7 @@ use journeyman_core::user::is_fresh;
 use serde::Deserialize;
 
 use super::account;
-use super::connect::provider_name;
-use super::provider::{Pending, pending_cookie, redirect};
+use super::provider_visit::{Pending, pending_cookie, provider_name, redirect};
 use crate::failure::{Failure, Page, refusal, rendered};
 use crate::fields::Fields;
 use crate::frame::{Frame, OpenFrame};

@@ -14,7 +14,7 @@ use axum::routing::post;
 use journeyman_core::ports::{NotProven, ProvenPerson};
 
 use super::account;
-use super::provider::{Pending, pending_cookie, redirect};
+use super::provider_visit::{Pending, pending_cookie, provider_name, redirect};
 use crate::failure::{Failure, Page, refusal, rendered};
 use crate::fields::Fields;
 use crate::frame::{Frame, OpenFrame};
@@ -25,12 +25,6 @@ const NOT_CONNECTED: &str = "The account was not connected.";
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/account/provider", post(begin)).route("/account/provider/disconnect", post(disconnect))
-}
-
-/// Returns the name of the provider, from the label of the sign-in button.
-pub(crate) fn provider_name(shared: &Shared) -> Option<&str> {
-    let label = shared.services.provider.as_ref()?.label();
-    Some(label.strip_prefix("Sign in with ").unwrap_or(label))
 }
 
 #[derive(Template)]

@@ -13,6 +13,7 @@ mod live;
 mod messages_and_runs;
 mod now;
 pub(super) mod outcome;
+mod plan;
 mod reason;
 mod record;
 mod runs;
@@ -20,6 +21,7 @@ mod side;
 pub(super) mod status;
 mod thread;
 mod update;
+mod update_base;
 
 use axum::Router;
 use axum::extract::FromRequestParts;
@@ -46,7 +48,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route(&path("/messages"), post(actions::send))
         .route(&path("/messages/{message}/withdraw"), post(actions::withdraw))
         .route(&path("/again"), post(actions::again))
-        .route(&path("/update"), post(base::update))
+        .route(&path("/update"), post(update_base::update))
         .route(&path("/retry"), post(actions::retry))
         .route(&path("/cancel"), post(actions::cancel))
         .route(&path("/archive"), post(actions::archive))

@@ -7,6 +7,7 @@ mod list;
 mod new;
 mod query;
 pub(super) mod row;
+mod start_import;
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -22,5 +23,5 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/projects/{project}/jobs", get(list::of_project).post(new::create))
         .route("/projects/{project}/jobs/new", get(new::new))
         .route("/projects/{project}/jobs/live", get(list::project_live))
-        .route("/projects/{project}/import", post(import::import))
+        .route("/projects/{project}/import", post(start_import::start))
 }

@@ -7,19 +7,17 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_core::user::passkey::passkey_name;
 
-use super::{account, second_factor};
+use super::account;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::passkeys::{self, Answer, Ask, Purpose};
+use crate::second_factor::{PASSKEYS, is_missing};
 use crate::{Shared, toast, words};
-
-/// The path of the page that adds a passkey.
-pub(crate) const PATH: &str = "/account/passkeys";
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
-        .route(PATH, get(show).post(add))
+        .route(PASSKEYS, get(show).post(add))
         .route("/account/passkeys/{passkey}/rename", post(rename))
         .route("/account/passkeys/{passkey}/remove", post(remove))
 }
@@ -50,7 +48,7 @@ fn page(frame: &Frame, name: String, error: Option<String>) -> Result<Result<Add
         Err(reason) => return Ok(Err(reason.to_owned())),
     };
     let ask = passkeys::ask_new(shared, &site, Purpose::Add(&frame.viewer.session), user)?;
-    let (is_required, has_second_factor) = (second_factor::is_missing(shared, user), user.has_second_factor());
+    let (is_required, has_second_factor) = (is_missing(shared, user), user.has_second_factor());
     Ok(Ok(AddPage { frame, is_required, has_second_factor, ask, name, error }))
 }
 

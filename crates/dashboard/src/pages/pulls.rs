@@ -17,6 +17,7 @@ mod progress;
 mod read;
 mod remote;
 mod review_form;
+mod row;
 
 use axum::Router;
 use axum::extract::FromRequestParts;

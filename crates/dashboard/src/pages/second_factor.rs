@@ -8,24 +8,21 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::User;
 use journeyman_core::user::second_factor::{SecondFactor, TotpSecret, new_recovery_codes};
 use serde::{Deserialize, Serialize};
 
+use super::account;
 use super::secret::NewSecret;
-use super::{account, passkeys};
 use crate::codes::{self, Drawing};
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
+use crate::second_factor::{SETUP, is_missing};
 use crate::{Shared, toast, words};
-
-/// The path of the set-up, to which users are led who must have a second factor.
-pub(crate) const PATH: &str = "/account/second-factor";
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
-        .route(PATH, get(show).post(add))
+        .route(SETUP, get(show).post(add))
         .route("/account/second-factor/codes", post(replace))
         .route("/account/second-factor/remove", post(remove))
 }
@@ -35,21 +32,6 @@ const SETUP_LIFETIME: Duration = Duration::from_mins(30);
 
 /// The beginning of a refusal on the page of the account.
 const NOT_CHANGED: &str = "The second factor was not changed.";
-
-/// Returns true if the server requires a second factor of this user, who has none. A user without a password signs in
-/// at the provider, which has its own second factors.
-pub(crate) fn is_missing(shared: &Shared, user: &User) -> bool {
-    shared.settings.second_factor.concerns(user.role) && user.password.is_some() && !user.has_second_factor()
-}
-
-/// Returns true if a page is open to users whose second factor is missing: the set-up, and the page with the new codes.
-pub(crate) fn is_for_setup(path: &str) -> bool {
-    path == PATH
-        || path == passkeys::PATH
-        || path == "/confirm"
-        || path.starts_with("/confirm/")
-        || path.starts_with("/secrets/")
-}
 
 /// A secret that was shown and not confirmed. The page keeps it, encrypted and bound to the session.
 #[derive(Serialize, Deserialize)]

@@ -1,9 +1,7 @@
 //! `GET` and `POST /login`, and `POST /logout`.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use askama::Template;
 use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -11,32 +9,19 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_app::Error;
 use journeyman_core::ports::StoreError;
-use journeyman_core::user::{Role, SessionsToEnd, User, user_name};
+use journeyman_core::user::{SessionsToEnd, User, user_name};
 use serde::Deserialize;
 
 use super::code;
+use super::sign_in_form::form;
 use crate::fields::Fields;
 use crate::frame::OpenFrame;
 use crate::session::Proof;
 use crate::viewer::{ClientAddress, audit};
-use crate::{Shared, error_page, passkeys, session, words};
+use crate::{Shared, error_page, session, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/login", get(show).post(sign_in)).route("/logout", post(sign_out))
-}
-
-#[derive(Template)]
-#[template(path = "sign_in.html")]
-struct SignInPage<'a> {
-    frame: &'a OpenFrame,
-    next: &'a str,
-    name: &'a str,
-    error: Option<String>,
-    provider: Option<&'a str>,
-    /// True if browsers use passkeys for this server.
-    has_passkeys: bool,
-    /// True if there is no administrator yet.
-    unclaimed: bool,
 }
 
 /// The maximum size of a password: 128 characters of four bytes.
@@ -63,35 +48,6 @@ async fn show(
         Ok(None) => form(&frame, StatusCode::OK, (&next, ""), None).await,
         Err(error) => error_page::unavailable(&shared, &error),
     }
-}
-
-/// Renders the sign-in page, with the error and the name of a refused attempt.
-pub(super) async fn form(
-    frame: &OpenFrame,
-    status: StatusCode,
-    (next, name): (&str, &str),
-    error: Option<String>,
-) -> Response {
-    let shared = &frame.shared;
-    let unclaimed = match is_unclaimed(shared).await {
-        Ok(unclaimed) => unclaimed,
-        Err(error) => return error_page::unavailable(shared, &error),
-    };
-    let provider = shared.services.provider.as_ref().map(|provider| provider.label());
-    let has_passkeys = passkeys::site(&shared.settings.public_url).is_ok();
-    frame.page(status, &SignInPage { frame, next, name, error, provider, has_passkeys, unclaimed })
-}
-
-/// Returns true if there is no administrator yet. The store is not asked again once there is one, because there will
-/// always be one from then on.
-async fn is_unclaimed(shared: &Shared) -> Result<bool, StoreError> {
-    if shared.claimed.load(Ordering::Relaxed) {
-        return Ok(false);
-    }
-    let users = shared.services.store.users().await?;
-    let claimed = users.iter().any(|user| user.role == Role::Administrator && user.disabled_at.is_none());
-    shared.claimed.store(claimed, Ordering::Relaxed);
-    Ok(!claimed)
 }
 
 /// The reason why a sign-in failed. `Wrong` does not reveal whether the user exists or is disabled.

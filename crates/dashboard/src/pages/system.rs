@@ -3,6 +3,7 @@
 
 mod agents;
 mod data;
+mod meter;
 mod providers;
 mod queues;
 mod tiles;

@@ -12,8 +12,8 @@ use journeyman_core::user::passkey::{Assertion, Challenge, Passkey, PasskeyRefus
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::Site;
 use super::key::{PublicKey, entry, value};
+use super::site::Site;
 
 /// The maximum size of an answer, in bytes. The largest part is an attestation that is ignored.
 const MAX_ANSWER: usize = 64 << 10;

@@ -3,80 +3,34 @@
 use askama::Template;
 
 use super::guides::{self, GUIDES, Guide};
-use super::spec::Spec;
-use super::{Kind, Portal, reference};
+use super::reference;
+use super::sources::{Kind, Sources};
+use super::writer::{Code, Content, Writer, section};
 use crate::fragment::Fragment;
 use crate::highlight::{Budget, Highlighter};
 use crate::icons::Icon;
-use crate::markdown::{self, Markup, Section};
-
-/// The content of a page.
-#[derive(Clone)]
-pub(super) struct Content {
-    pub(super) body: Fragment,
-    /// The sections, for the table of contents.
-    pub(super) sections: Vec<Section>,
-}
-
-/// Renders the texts and the code of one page.
-pub(super) struct Writer<'w> {
-    portal: &'w Portal,
-    highlighter: &'w Highlighter,
-    budget: Budget,
-}
-
-/// Code with a button that copies it.
-pub(super) struct Code {
-    /// The ID of the element.
-    pub(super) id: String,
-    /// The name of the language for readers.
-    pub(super) name: &'static str,
-    pub(super) code: Markup,
-}
-
-impl<'w> Writer<'w> {
-    pub(super) fn spec(&self) -> &'w Spec {
-        &self.portal.spec
-    }
-
-    /// Renders a description of the OpenAPI document.
-    pub(super) fn markdown(&mut self, text: &str) -> Markup {
-        let target = |link: &str| guides::target("docs/openapi.json", link);
-        markdown::article(text, &target, self.highlighter, &mut self.budget).markup
-    }
-
-    /// Renders code with an ID that is unique on the page.
-    pub(super) fn code(&mut self, id: &str, name: &'static str, language: &str, text: &str) -> Code {
-        let code = markdown::code(language, text.trim_end(), self.highlighter, &mut self.budget);
-        Code { id: id.to_owned(), name, code }
-    }
-}
+use crate::markdown::{self, Markup};
 
 /// Renders the content of a page.
 pub(super) fn render(
-    portal: &Portal,
+    sources: &Sources,
     kind: Kind,
     highlighter: &Highlighter,
     budget: Budget,
 ) -> askama::Result<Content> {
-    let mut writer = Writer { portal, highlighter, budget };
+    let mut writer = Writer { spec: &sources.spec, highlighter, budget };
     match kind {
-        Kind::Overview => overview(&mut writer),
+        Kind::Overview => overview(&mut writer, sources),
         Kind::Guide(guide) => text(&mut writer, guide.file, guide.text),
         Kind::Changelog => text(&mut writer, "CHANGELOG.md", &api_changes(CHANGELOG)),
         Kind::Reference => reference::index(&writer),
         Kind::Events => reference::events(&mut writer),
         Kind::Errors => reference::errors(&mut writer),
-        Kind::Operation(number) => match portal.spec.operations.get(number) {
-            Some(operation) => reference::operation(&mut writer, &portal.python, &portal.typescript, operation),
+        Kind::Operation(number) => match sources.spec.operations.get(number) {
+            Some(operation) => reference::operation(&mut writer, &sources.python, &sources.typescript, operation),
             None => Ok(Content { body: Fragment::default(), sections: Vec::new() }),
         },
     }
-}
-
-/// Returns a section of level 2.
-pub(super) fn section(id: &str, title: &str) -> Section {
-    Section { level: 2, id: id.to_owned(), title: title.to_owned() }
 }
 
 #[derive(Template)]
@@ -107,10 +61,9 @@ impl Overview<'_> {
     }
 }
 
-fn overview(writer: &mut Writer<'_>) -> askama::Result<Content> {
-    let portal = writer.portal;
-    let samples = reference::samples(writer, &portal.python, &portal.typescript, "createJob");
-    let page = Overview { guides: &GUIDES, public_url: &portal.public_url, samples };
+fn overview(writer: &mut Writer<'_>, sources: &Sources) -> askama::Result<Content> {
+    let samples = reference::samples(writer, &sources.python, &sources.typescript, "createJob");
+    let page = Overview { guides: &GUIDES, public_url: &sources.public_url, samples };
     let sections = vec![section("first-job", "The first job"), section("guides", "Guides")];
     Ok(Content { body: Fragment::of(&page)?, sections })
 }

@@ -12,7 +12,7 @@ use axum::routing::get;
 use sha2::{Digest, Sha256};
 
 use super::Page;
-use super::content::Content;
+use super::writer::Content;
 use crate::frame::{Frame, OpenFrame};
 use crate::viewer::ClientAddress;
 use crate::{Shared, session};
@@ -46,7 +46,7 @@ struct Group<'a> {
 
 /// Sends the OpenAPI document as a file.
 async fn document(State(shared): State<Shared>) -> Response {
-    ([(CONTENT_TYPE, "application/json")], shared.portal.spec.document.to_string()).into_response()
+    ([(CONTENT_TYPE, "application/json")], shared.portal.sources.spec.document.to_string()).into_response()
 }
 
 async fn show(

@@ -3,11 +3,11 @@
 use askama::Template;
 use serde_json::Value;
 
-use super::content::{Code, Content, Writer, section};
 use super::curl;
 use super::examples::Regions;
 use super::schema;
 use super::spec::{Operation, text};
+use super::writer::{Code, Content, Writer, section};
 use crate::fragment::Fragment;
 use crate::icons::Icon;
 use crate::markdown::{Markup, Section};

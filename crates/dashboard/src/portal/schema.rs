@@ -3,8 +3,8 @@
 use askama::Template;
 use serde_json::{Map, Value, json};
 
-use super::content::Writer;
 use super::spec::{Spec, text};
+use super::writer::Writer;
 use crate::fragment::Fragment;
 use crate::markdown::Markup;
 

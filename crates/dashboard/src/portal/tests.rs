@@ -31,9 +31,9 @@ fn values<'h>(html: &'h str, attribute: &str) -> Vec<&'h str> {
 fn each_operation_has_a_page_with_its_parameters_responses_and_three_examples() {
     let portal = &*PORTAL;
     let pages = contents();
-    for operation in &portal.spec.operations {
+    for operation in &portal.sources.spec.operations {
         let html = &pages[operation.page().as_str()];
-        for name in operation.parameters().iter().map(|parameter| portal.spec.resolve(parameter)) {
+        for name in operation.parameters().iter().map(|parameter| portal.sources.spec.resolve(parameter)) {
             let name = name["name"].as_str().unwrap();
             assert!(html.contains(&format!("<code>{name}</code>")), "{}: {name}", operation.id);
         }
@@ -45,15 +45,16 @@ fn each_operation_has_a_page_with_its_parameters_responses_and_three_examples() 
             assert!(!code.starts_with("</code>"), "{}: {language}", operation.id);
         }
     }
-    assert!(portal.spec.operations.len() > 60);
+    assert!(portal.sources.spec.operations.len() > 60);
 }
 
 #[test]
 fn each_operation_has_one_example_in_each_language() {
     let portal = &*PORTAL;
-    let mut operations: Vec<&str> = portal.spec.operations.iter().map(|operation| operation.id.as_str()).collect();
+    let mut operations: Vec<&str> =
+        portal.sources.spec.operations.iter().map(|operation| operation.id.as_str()).collect();
     operations.sort_unstable();
-    for regions in [&portal.python, &portal.typescript] {
+    for regions in [&portal.sources.python, &portal.sources.typescript] {
         let mut names = regions.names();
         names.sort_unstable();
         assert_eq!(names, operations);
@@ -72,12 +73,12 @@ fn an_operation_says_which_key_it_needs_and_an_error_code_its_status() {
         assert!(pages[format!("/docs/reference/{operation}").as_str()].contains(text), "{operation}");
     }
     let portal = &*PORTAL;
-    for (code, _) in portal.spec.values("ErrorCode") {
-        assert!(!portal.spec.statuses(code).is_empty(), "{code}");
+    for (code, _) in portal.sources.spec.values("ErrorCode") {
+        assert!(!portal.sources.spec.statuses(code).is_empty(), "{code}");
     }
-    assert_eq!(portal.spec.statuses("repository_not_found"), "404, 422");
-    let keyless = portal.spec.operations.iter().find(|one| !one.needs_key()).unwrap();
-    let keyless = super::curl::request(&portal.spec, keyless);
+    assert_eq!(portal.sources.spec.statuses("repository_not_found"), "404, 422");
+    let keyless = portal.sources.spec.operations.iter().find(|one| !one.needs_key()).unwrap();
+    let keyless = super::curl::request(&portal.sources.spec, keyless);
     assert!(!keyless.contains("Authorization"), "{keyless}");
 }
 
@@ -96,7 +97,7 @@ fn each_reference_in_the_document_leads_to_something() {
         }
     }
     let portal = &*PORTAL;
-    check(&portal.spec.document, &portal.spec.document);
+    check(&portal.sources.spec.document, &portal.sources.spec.document);
 }
 
 #[test]

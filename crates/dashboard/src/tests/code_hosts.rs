@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use journeyman_core::code_host::{Access, CodeHostId, HostName};
+use journeyman_core::code_host::{Access, CodeHost, CodeHostId, HostName};
 use journeyman_core::hook::{EventRepository, HookContent, HookEvent};
 use journeyman_core::inbox::{Content, Decision, InboxState, NewEvent, Next, Outcome};
 use journeyman_core::ports::{CodeHostStore as _, InboxStore as _, KeyStore as _, ProjectStore as _, UserStore as _};
@@ -14,7 +14,7 @@ use journeyman_core::user::{Role, Session, TokenHash};
 use journeyman_forge::CodeHosts;
 use journeyman_git::{Git, Runner};
 use journeyman_testkit::code_host::{CodeHostServer, Product};
-use journeyman_testkit::{FakeForges, FakeHosts, Seeds as _};
+use journeyman_testkit::{FakeForges, FakeHosts, Seeds as _, all_stored};
 
 use super::{Fixture, Reply, audit_entry, empty_fixture, fixture, fixture_with, seeded, token};
 
@@ -56,7 +56,7 @@ async fn a_code_host_is_added_edited_tested_and_removed() {
     let form = "version=1&url=https%3A%2F%2Fgit.example&username=bot&no-webhook-secret=on&trusted-bots=7%0D%0A8";
     let saved = fixture.post("/system/code-hosts/git/edit", form).await;
     assert_eq!((saved.status, saved.header("location")), (StatusCode::SEE_OTHER, "/system/code-hosts?done=saved"));
-    let stored = fixture.store.code_hosts().await.unwrap().remove(0);
+    let stored = all_stored::<CodeHost>(&*fixture.store, None).await.remove(0);
     assert_eq!(stored.access, Some(Access::Token { username: Some("bot".to_owned()) }));
     assert_eq!(stored.trusted_bots.len(), 2);
     let late = fixture.post("/system/code-hosts/git/edit", form).await;
@@ -68,7 +68,7 @@ async fn a_code_host_is_added_edited_tested_and_removed() {
     assert!(checked.body.contains("It answers.") && checked.body.contains("No secret is set"), "{}", checked.body);
     assert_eq!(fixture.post("/system/code-hosts/git/remove", "version=1").await.status, StatusCode::CONFLICT);
     assert_eq!(fixture.post("/system/code-hosts/git/remove", "version=2").await.status, StatusCode::SEE_OTHER);
-    assert!(fixture.store.code_hosts().await.unwrap().is_empty());
+    assert!(all_stored::<CodeHost>(&*fixture.store, None).await.is_empty());
 }
 
 /// Asserts that a response shows the findings of a test on the open page.
@@ -233,7 +233,7 @@ async fn a_github_app_is_created_from_a_manifest() {
     let back = format!("/system/code-hosts/github/callback?code=good&state={state}");
     let stored = fixture.see(&back).await;
     assert_eq!((stored.status, stored.header("location")), (StatusCode::SEE_OTHER, "/system/code-hosts?done=app"));
-    let host = fixture.store.code_hosts().await.unwrap().remove(0);
+    let host = all_stored::<CodeHost>(&*fixture.store, None).await.remove(0);
     assert!(matches!(&host.access, Some(Access::App { slug, .. }) if slug == "journeyman-test"), "{host:?}");
     let secrets = fixture.store.code_host_secrets(id("ghe")).await.unwrap();
     assert_eq!(secrets.webhook, Some(SecretValue("hook-secret".to_owned())));
@@ -277,7 +277,7 @@ async fn a_code_of_another_session_is_refused_and_not_used() {
     assert!(refused.body.contains("not made for your session"), "{}", refused.body);
     fixture.world.advance(Duration::from_secs(3601));
     assert_eq!(send(&token(Role::Administrator)).await.status, StatusCode::UNPROCESSABLE_ENTITY, "it is too old");
-    assert!(fixture.store.code_hosts().await.unwrap().is_empty());
+    assert!(all_stored::<CodeHost>(&*fixture.store, None).await.is_empty());
     assert_eq!(server.requests().len(), 0, "GitHub was not asked");
 }
 
@@ -289,7 +289,7 @@ async fn a_code_that_github_refuses_stores_nothing() {
     let refused = fixture.see(&format!("/system/code-hosts/github/callback?code=bad&state={state}")).await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.body);
     assert!(refused.body.contains("valid once, for an hour"), "{}", refused.body);
-    assert!(fixture.store.code_hosts().await.unwrap().is_empty());
+    assert!(all_stored::<CodeHost>(&*fixture.store, None).await.is_empty());
 }
 
 #[tokio::test]

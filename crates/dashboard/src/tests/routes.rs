@@ -11,11 +11,12 @@ use journeyman_core::code_host::PullState;
 use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::{JobId, UserId};
 use journeyman_core::ports::{
-    JobFilter, JobLists, JobStore, KeyStore, ProjectStore, TemplateStore, UserStore, WebhookStore as _,
+    JobFilter, JobLists, JobStore, KeyStore, ProjectStore, ResourceStore as _, UserStore, WebhookStore as _,
 };
 use journeyman_core::project::Project;
+use journeyman_core::template::Template;
 use journeyman_core::user::{Role, Session, TokenHash};
-use journeyman_testkit::Seeds as _;
+use journeyman_testkit::{Seeds as _, all_stored};
 use tower::ServiceExt as _;
 
 use super::pulls::{Fake, detail};
@@ -198,7 +199,7 @@ const ADMINISTRATOR: &[&str] = &[
 /// The paths are in the debug output of axum's routers, which have no other list of them. A request with the method
 /// `TRACE`, which no page has, gets the methods of a path.
 pub(super) async fn routes(fixture: &Fixture) -> BTreeSet<String> {
-    let assets = format!("{:?}", crate::assets::routes());
+    let assets = format!("{:?}", crate::assets::routes::routes());
     let all = format!("{:?}{:?}{:?}{assets}", pages::routes(), pages::open_routes(), portal::routes());
     let paths: BTreeSet<&str> =
         all.split('"').skip(1).step_by(2).filter(|text| text.starts_with('/') && !text.contains("__private")).collect();
@@ -277,7 +278,8 @@ async fn state(fixture: &Fixture) -> String {
     let mut all = format!("{:?}{:?}{:?}", fixture.audited().await, store.keys().await, store.users().await);
     for id in ["shop", "empty"] {
         let id: journeyman_core::ids::ProjectId = id.parse().unwrap();
-        let (project, templates) = (store.project(id.clone()).await, store.templates(id.clone()).await);
+        let project = store.project(id.clone()).await;
+        let templates: Result<Vec<Template>, _> = store.resources(Some(id.clone())).await;
         let webhooks = store.webhooks_after(id.clone(), None, 9).await;
         write!(all, "{project:?}{templates:?}{webhooks:?}").unwrap();
         for job in store.jobs(JobFilter::newest(id, 100)).await.unwrap() {
@@ -307,7 +309,7 @@ async fn objects(fixture: &Fixture, id: &str) -> Ids {
     Ids {
         job: job.to_string(),
         message: message.id.to_string(),
-        template: fixture.store.templates(project.id.clone()).await.unwrap().remove(0).id.to_string(),
+        template: all_stored::<Template>(&*fixture.store, Some(project.id.clone())).await.remove(0).id.to_string(),
         webhook: fixture.store.webhooks_after(project.id, None, 1).await.unwrap().remove(0).id.to_string(),
         ..Ids::default()
     }

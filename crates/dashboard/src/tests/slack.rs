@@ -8,10 +8,11 @@ use journeyman_core::inbox::InboxState;
 use journeyman_core::ports::{SlackStore as _, UserStore as _};
 use journeyman_core::slack::{
     NewSlackEvent, NewSlackPost, SLACK_LEASE, SlackContent, SlackDecision, SlackEvent, SlackMode, SlackNext,
-    SlackOutcome, SlackPostContent, SlackPostState, SlackPosted, SlackSecret,
+    SlackOutcome, SlackPostContent, SlackPostState, SlackPosted, SlackSecret, SlackWorkspace,
 };
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
+use journeyman_testkit::all_stored;
 
 use super::pulls::{Fake, detail};
 use super::{Fixture, fixture};
@@ -22,7 +23,7 @@ async fn connected() -> (Fixture, String) {
     let form = "mode=events&bot-token=xoxb-12345&signing-secret=0123456789";
     let made = fixture.send(Some(Role::Administrator), Method::POST, "/system/slack", form).await;
     assert_eq!(made.status, StatusCode::SEE_OTHER, "{}", made.body);
-    let id = fixture.store.slack_workspaces().await.unwrap().remove(0).id;
+    let id = all_stored::<SlackWorkspace>(&*fixture.store, None).await.remove(0).id;
     (fixture, format!("/system/slack/{id}"))
 }
 
@@ -45,7 +46,7 @@ async fn a_workspace_is_connected_with_channels_and_people_and_shows_no_secret()
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(!page.contains("xoxb-12345") && !page.contains("xapp-12345") && !page.contains("0123456789"), "{page}");
-    let stored = fixture.store.slack_workspaces().await.unwrap().remove(0);
+    let stored = all_stored::<SlackWorkspace>(&*fixture.store, None).await.remove(0);
     assert_eq!(stored.settings.mode, SlackMode::Socket);
     assert_eq!(fixture.store.slack_secrets(stored.id).await.unwrap()[&SlackSecret::AppToken].0, "xapp-12345");
     assert!(get("/system/slack").await.contains("none received"));
@@ -54,11 +55,11 @@ async fn a_workspace_is_connected_with_channels_and_people_and_shows_no_secret()
     for (below, form) in [("channels", "channel=C1&remove=on"), ("people", "account=U1&remove=on")] {
         assert_eq!(post(&format!("{path}/{below}"), form).await.status, StatusCode::SEE_OTHER);
     }
-    let settings = fixture.store.slack_workspaces().await.unwrap().remove(0).settings;
+    let settings = all_stored::<SlackWorkspace>(&*fixture.store, None).await.remove(0).settings;
     assert!(settings.channels.is_empty() && settings.users.is_empty());
     assert_eq!(post(&format!("{path}/remove"), "version=1").await.status, StatusCode::CONFLICT);
     assert_eq!(post(&format!("{path}/remove"), "").await.status, StatusCode::SEE_OTHER);
-    assert!(fixture.store.slack_workspaces().await.unwrap().is_empty());
+    assert!(all_stored::<SlackWorkspace>(&*fixture.store, None).await.is_empty());
 }
 
 #[tokio::test]
@@ -118,7 +119,7 @@ async fn with_a_script_the_findings_of_a_test_are_shown_on_the_open_page() {
 async fn the_error_of_a_post_is_shown_while_it_is_sent_again() {
     let (fixture, path) = connected().await;
     let (store, now) = (&fixture.store, fixture.world.now());
-    let workspace = store.slack_workspaces().await.unwrap().remove(0).id;
+    let workspace = all_stored::<SlackWorkspace>(&**store, None).await.remove(0).id;
     let event = SlackEvent {
         event_id: "Ev1".to_owned(),
         team: "T1".to_owned(),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
-use journeyman_core::ports::{JobFilter, JobLists as _, KeyStore as _, TemplateStore as _};
+use journeyman_core::ports::{JobFilter, JobLists as _, KeyStore as _};
 use journeyman_core::template::Template;
 use journeyman_core::user::Role;
-use journeyman_testkit::FakeForges;
+use journeyman_testkit::{FakeForges, all_stored};
 
 use super::{Fixture, Reply, fixture, project};
 
@@ -27,7 +27,7 @@ impl Fixture {
     }
 
     async fn templates(&self) -> Vec<Template> {
-        self.store.templates(project().id).await.unwrap()
+        all_stored::<Template>(&*self.store, Some(project().id)).await
     }
 
     /// Creates a template, and returns it with the path of its form.

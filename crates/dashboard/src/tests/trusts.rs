@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use journeyman_core::key::Scope;
-use journeyman_core::ports::{KeyStore as _, TrustStore as _};
+use journeyman_core::ports::KeyStore as _;
 use journeyman_core::trust::Trust;
 use journeyman_core::user::Role;
-use journeyman_testkit::FakeForges;
+use journeyman_testkit::{FakeForges, all_stored};
 
 use super::{Fixture, Reply, fixture};
 
@@ -36,7 +36,7 @@ impl Fixture {
     }
 
     async fn only_trust(&self) -> Trust {
-        self.store.trusts().await.unwrap().remove(0)
+        all_stored::<Trust>(&*self.store, None).await.remove(0)
     }
 }
 
@@ -101,5 +101,5 @@ async fn a_refused_form_keeps_its_input_and_names_the_field() {
             assert!(refused.body.contains("shop-ci"), "the input stays: {}", refused.body);
         }
     }
-    assert_eq!(fixture.store.trusts().await.unwrap(), [trust]);
+    assert_eq!(all_stored::<Trust>(&*fixture.store, None).await, [trust]);
 }

@@ -7,19 +7,10 @@ use journeyman_core::conversation::{CommentTarget, HostThread, InThread, NewRepl
 use journeyman_core::ports::{Discussion as _, ForgeError};
 
 use super::HostedRepository;
+use super::api::Written;
 
 /// The time for which a change that may wait does so when half of the limits on written content is used.
 const BUSY: Duration = Duration::from_secs(15);
-
-/// A comment in a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Written {
-    pub(crate) id: String,
-    /// The ID of the author.
-    pub(crate) author: String,
-    pub(crate) url: String,
-    pub(crate) body: String,
-}
 
 impl HostedRepository {
     /// Writes a comment, unless there is one with the marker. Returns its URL, and the comment that was found.

@@ -8,7 +8,8 @@ use journeyman_core::ports::{CommentFile, ForgeError};
 use journeyman_net::Response;
 use url::Url;
 
-use super::{Answer, Authorization, DELAYS, Http, REDIRECTS};
+use super::answer::Answer;
+use super::{Authorization, DELAYS, Http, REDIRECTS};
 
 /// The time limit for reading a log.
 const LOG_TIME: Duration = Duration::from_secs(60);

@@ -21,7 +21,7 @@ use http::{Method, StatusCode};
 use journeyman_core::poll::Quota;
 use journeyman_core::time::Timestamp;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// The time to wait after a rate limit if the host does not say.
 const DEFAULT_WAIT: Duration = Duration::from_secs(60);

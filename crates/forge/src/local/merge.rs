@@ -8,17 +8,13 @@ use journeyman_core::ids::Sha;
 use journeyman_core::ports::{PullMerge, PullPagesError};
 use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::pull::{LocalPull, NewMerge};
-use journeyman_git::{Failure, Folders, GitError, Merged};
+use journeyman_git::{Failure, Folders, Merged};
 
-use super::methods::Merging;
+use super::methods::{Merging, failed};
 use super::{LocalHost, blocking};
 
 /// The maximum number of attempts while others push to the base.
 const MAX_ATTEMPTS: usize = 5;
-
-pub(super) fn failed(error: &GitError) -> PullPagesError {
-    PullPagesError::Failed(error.to_string())
-}
 
 fn not_synced(error: &io::Error) -> PullPagesError {
     PullPagesError::Failed(format!("the repository cannot be synced to disk: {error}"))

@@ -9,8 +9,6 @@ use journeyman_core::ports::PullPagesError;
 use journeyman_core::pull::{LocalPull, MergeMethod, NewMerge};
 use journeyman_git::{Git, GitCommand, GitError, Output, Repeated};
 
-use super::merge::failed;
-
 /// The maximum number of commits that are repeated.
 const MOST_REBASED: usize = 500;
 
@@ -139,4 +137,9 @@ impl Merging<'_> {
     async fn write(&self, commit: Vec<u8>) -> Result<Sha, GitError> {
         self.at(["hash-object", "-t", "commit", "-w", "--stdin"]).stdin(commit).run().await?.sha()
     }
+}
+
+/// Returns the error for a failure of git.
+pub(super) fn failed(error: &GitError) -> PullPagesError {
+    PullPagesError::Failed(error.to_string())
 }

@@ -7,34 +7,26 @@
 //! the price. Where a list is expected, only a list is accepted, because servers accept other forms instead.
 
 mod checked;
+mod rules;
 #[cfg(test)]
 mod tests;
-
-use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use journeyman_core::json::replace_lone_surrogates;
 use serde_json::{Map, Value, json};
 
 use self::checked::Checked;
+pub(crate) use self::rules::Rules;
 use super::estimate;
-use super::fields::{FieldGroup, Tier};
+use super::fields::Tier;
 use super::path::{Path, Shape};
 
 /// The maximum number of JSON values in a body. A whole conversation has some thousands. Bounds the memory that a
 /// parsed body takes.
 const MAX_VALUES: usize = 500_000;
 
-/// The maximum number of characters of a name that is reported, and of reported names.
-const NAME_CHARS: usize = 64;
-const MAX_NAMES: usize = 10;
-
 /// The maximum size of a model's name in bytes.
 const NAME_BYTES: usize = 200;
-
-/// The tokens that are set aside for an image, and for any other file, regardless of its size.
-const IMAGE_TOKENS: u64 = 5_000;
-const FILE_TOKENS: u64 = 100_000;
 
 /// A checked body.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,23 +50,6 @@ pub(crate) struct Prepared {
     pub(crate) tier: Tier,
     /// The names of what was removed.
     pub(crate) removed: Vec<String>,
-}
-
-/// The operator's rules for bodies.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Rules {
-    /// `true` if parts that reach beyond the sandbox are allowed.
-    pub(crate) hosted_tools: bool,
-    /// The groups of fields that are allowed.
-    pub(crate) groups: BTreeSet<FieldGroup>,
-    /// More fields that are passed on.
-    pub(crate) fields: BTreeSet<String>,
-    /// The output limit in tokens for bodies that do not set one.
-    pub(crate) max_output: Option<u64>,
-    /// The context window in tokens for bodies to Ollama that do not set it.
-    pub(crate) context_tokens: Option<u64>,
-    /// `true` if the server is OpenAI's, which has a different name for the output limit.
-    pub(crate) is_openai: bool,
 }
 
 /// Checks a body.

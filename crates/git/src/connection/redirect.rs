@@ -12,12 +12,47 @@ use journeyman_net::{Limits, Outbound};
 use url::Url;
 
 use super::Service;
+use crate::command::{Git, GitCommand, Output};
+use crate::failure::GitError;
+use crate::route::Route;
 
 /// The limits of the request. Only the head of the answer is used.
 const LIMITS: Limits = Limits { time: Duration::from_secs(30), bytes: 1 << 20 };
 
+/// The maximum number of redirects within a host.
+const REDIRECTS: usize = 3;
+
+impl Git {
+    /// Runs a command that connects to a remote, which `build` makes for a route. If the server redirects to another
+    /// address on the same host, the command is repeated with that address.
+    ///
+    /// # Errors
+    /// As [`Git::route`] and [`GitCommand::run`].
+    pub async fn ask(
+        &self,
+        remote: &Remote,
+        service: Service,
+        build: impl Fn(&Route) -> GitCommand + Send + Sync,
+    ) -> Result<Output, GitError> {
+        let mut remote = remote.clone();
+        let mut left = REDIRECTS;
+        loop {
+            let route = self.route(&remote).await?;
+            let error = match build(&route).through(&route).run().await {
+                Err(error) if error.is_redirect() && left > 0 => error,
+                done => return done,
+            };
+            left -= 1;
+            match within_host(&self.outbound, &remote, service).await {
+                Some(next) => remote = next,
+                None => return Err(error),
+            }
+        }
+    }
+}
+
 /// Asks the server of a remote where it redirects to. Returns the remote there if it is on the same host.
-pub(super) async fn within_host(outbound: &Outbound, remote: &Remote, service: Service) -> Option<Remote> {
+async fn within_host(outbound: &Outbound, remote: &Remote, service: Service) -> Option<Remote> {
     let base = remote.url.trim_end_matches('/');
     let url = Url::parse(&format!("{base}/info/refs?service={}", service.name())).ok()?;
     let client = outbound.client(outbound.policy_of_url(remote.reach, &remote.url));

@@ -4,7 +4,7 @@ use journeyman_net::Target;
 use std::time::Duration;
 
 use crate::command::Git;
-use crate::route::quoted;
+use crate::shell::quoted;
 
 /// The time limit for reading the configuration.
 const TIMEOUT: Duration = Duration::from_secs(20);

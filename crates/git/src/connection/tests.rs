@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use journeyman_core::ports::{Credential, Reach, ReachedServers};
+use journeyman_core::ports::{Credential, Reach, ReachedServers, Remote};
 use journeyman_net::{Outbound, Proxies, Resolver};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::*;
-use crate::{Failure, Runner, write_program};
+use super::Service;
+use crate::{Failure, Git, GitError, Route, Runner, write_program};
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -302,24 +302,4 @@ async fn ssh_connects_to_the_checked_address_and_expects_the_host_key_of_the_nam
     let _ = std::fs::remove_file(&log);
     heads(&git, &remote("me@git.example:x", Reach::Public)).await.unwrap_err();
     assert!(!std::fs::read_to_string(&log).unwrap().contains("-oHostName"));
-}
-
-#[test]
-fn a_url_that_cannot_be_taken_apart_is_not_used() {
-    for (url, expected) in [
-        ("ssh://a@b:22/x", Some(("a@", "b", Some(22), "/x"))),
-        ("ssh://a@[::1]:22/x", Some(("a@", "::1", Some(22), "/x"))),
-        ("ssh://b/x", Some(("", "b", None, "/x"))),
-        ("a@b:x/y", Some(("a@", "b", None, ""))),
-        ("[a@b:22]:x", Some(("a@", "b", Some(22), "x"))),
-        ("git://B.example:9419/x", Some(("", "b.example", Some(9419), "/x"))),
-        ("git://[::1]/x", Some(("", "::1", None, "/x"))),
-        ("ssh://a@b:no/x", None),
-        ("ssh://a@b:70000/x", None),
-        ("ftp://b/x", None),
-    ] {
-        let found = super::Server::parse(url);
-        let found = found.as_ref().map(|found| (found.user, found.name(), found.port, found.path));
-        assert_eq!(found, expected.map(|(user, host, port, path)| (user, host.to_owned(), port, path)), "{url}");
-    }
 }

@@ -108,10 +108,18 @@ pub(super) fn remove_unfinished(repository: &Path, before: Timestamp) -> io::Res
     for (path, name) in entries(&repository.join("objects/pack"))? {
         let is_unfinished = name.starts_with("tmp_") || name.starts_with(".tmp-");
         if is_unfinished && modified(&path).is_some_and(|at| at < before) {
-            super::remove(&path)?;
+            remove(&path)?;
         }
     }
     Ok(())
+}
+
+/// Removes a file, which may already be removed.
+pub(super) fn remove(file: &Path) -> io::Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn modified(path: &Path) -> Option<Timestamp> {

@@ -4,9 +4,11 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use journeyman_core::ports::{Reach, Remote};
+use rustix::process::geteuid;
 
-use super::*;
-use crate::Runner;
+use super::Route;
+use super::repository::find;
+use crate::{Git, GitError, Runner};
 
 const OTHER: u32 = 65_534;
 

@@ -8,7 +8,7 @@ use journeyman_core::message::{Message, MessageStatus};
 use rmcp::model::{CallToolResponse, CreateTaskResult, DetailedTask, GetTaskResult, Task, TaskPayload, TaskStatus};
 use serde_json::Value;
 
-use super::calls::{self, JobReport};
+use super::report::{JobReport, structured};
 use super::{CallContext, Failure};
 
 /// The time between two requests of a client for the state of a task, in milliseconds.
@@ -45,7 +45,7 @@ pub(super) async fn get(call: &CallContext<'_>, id: &str) -> Result<GetTaskResul
             // A failure of the protocol would be another thing: the agent failed, and the result says why.
             let is_error = message.status == MessageStatus::Failed;
             let report = JobReport::read(call, job, Some(message)).await?;
-            let mut result = calls::structured(&report)?;
+            let mut result = structured(&report)?;
             result.is_error = Some(is_error);
             match serde_json::to_value(&result) {
                 Ok(Value::Object(result)) => TaskPayload::Completed { result },

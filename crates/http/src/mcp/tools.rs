@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::calls::{
-    CancelJob, Changes, GetChanges, GetEvents, GetJob, JobEvents, JobReport, Jobs, ListJobs, ListProjects, Projects,
+    CancelJob, Changes, GetChanges, GetEvents, GetJob, JobEvents, Jobs, ListJobs, ListProjects, Projects,
 };
+use super::report::JobReport;
 use super::schema;
 use crate::wire::job::CreateJob;
 use crate::wire::message::SendMessage;

@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
-use journeyman_core::ports::{SealedCensus, SealedKind, StoreError};
+use journeyman_core::ports::{SealedCensus, SealedKind, Store, StoreError};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
-
-use crate::app::App;
 
 /// The time for which a result is reused: a check decrypts all secrets.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -24,10 +22,10 @@ pub(crate) struct Secrets(Mutex<Option<(Instant, SecretsState)>>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SecretsState(Option<u64>);
 
-impl SecretsState {
+impl Secrets {
     /// Returns the result of the last check, or makes another one if it is old.
-    pub(crate) async fn of(app: &App) -> Self {
-        let mut last = app.secrets.0.lock().await;
+    pub(crate) async fn state(&self, store: &dyn Store) -> SecretsState {
+        let mut last = self.0.lock().await;
         if let Some((begun, known)) = &*last
             && begun.elapsed() < INTERVAL
         {
@@ -35,21 +33,23 @@ impl SecretsState {
         }
         let begun = Instant::now();
         let slow = |_| StoreError::Unavailable("the database did not answer a check of secrets in time".to_owned());
-        let checked = timeout(LIMIT, app.services.store.sealed(SealedKind::LASTING.to_vec())).await;
+        let checked = timeout(LIMIT, store.sealed(SealedKind::LASTING.to_vec())).await;
         let state = match checked.map_err(slow).flatten() {
             Ok(census) => {
                 report(&census);
-                Self(Some(census.unreadable()))
+                SecretsState(Some(census.unreadable()))
             }
             Err(error) => {
                 tracing::warn!(%error, "the stored secrets could not be checked");
-                Self(None)
+                SecretsState(None)
             }
         };
         *last = Some((begun, state));
         state
     }
+}
 
+impl SecretsState {
     /// Returns whether there are secrets that no configured key decrypts.
     pub(crate) fn fails(self) -> bool {
         self.0.is_some_and(|count| count > 0)

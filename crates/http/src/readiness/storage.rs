@@ -1,16 +1,15 @@
 //! Whether the blob store can be written. It is no condition for requests: messages are accepted while it cannot, and
 //! wait. All machines share it, so a load balancer must not take all of them out of service because of it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use journeyman_core::ports::BlobError;
-use journeyman_core::time::Timestamp;
+use journeyman_core::ports::{BlobError, Blobs};
+use journeyman_core::time::{Clock, Timestamp};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
-
-use crate::app::App;
 
 /// The time for which a result is reused. A write to a bucket has a price.
 const INTERVAL: Duration = Duration::from_secs(15);
@@ -25,16 +24,39 @@ const LIMIT: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The last check of the blob store, which goes on in the background: a bucket that hangs must not delay an answer to a
-/// load balancer.
+/// load balancer. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Storage(Arc<Check>);
+
 #[derive(Debug)]
-pub(crate) struct Storage {
-    is_checking: AtomicBool,
+struct Check {
+    is_running: AtomicBool,
     last: watch::Sender<Option<Checked>>,
 }
 
-impl Default for Storage {
+impl Default for Check {
     fn default() -> Self {
-        Self { is_checking: AtomicBool::new(false), last: watch::Sender::new(None) }
+        Self { is_running: AtomicBool::new(false), last: watch::Sender::new(None) }
+    }
+}
+
+impl Storage {
+    /// Returns the result of the last check, after beginning another one if it is old.
+    pub(crate) async fn state(&self, blobs: &Arc<dyn Blobs>, clock: &Arc<dyn Clock>) -> StorageState {
+        let known = *self.0.last.borrow();
+        if known.is_some_and(Checked::is_recent) || self.0.is_running.swap(true, Ordering::SeqCst) {
+            return StorageState(known);
+        }
+        let mut results = self.0.last.subscribe();
+        let (storage, blobs, clock) = (self.clone(), Arc::clone(blobs), Arc::clone(clock));
+        tokio::spawn(async move {
+            let checked = check(&*blobs, &*clock).await;
+            storage.0.last.send_replace(Some(checked));
+            storage.0.is_running.store(false, Ordering::SeqCst);
+        });
+        // Without an answer in time, the result before is shown.
+        let _ = timeout(PATIENCE, results.changed()).await;
+        StorageState(*results.borrow())
     }
 }
 
@@ -57,25 +79,6 @@ impl Checked {
 pub(crate) struct StorageState(Option<Checked>);
 
 impl StorageState {
-    /// Returns the result of the last check, after beginning another one if it is old.
-    pub(crate) async fn of(app: &App) -> Self {
-        let storage = &app.storage;
-        let known = *storage.last.borrow();
-        if known.is_some_and(Checked::is_recent) || storage.is_checking.swap(true, Ordering::SeqCst) {
-            return Self(known);
-        }
-        let mut results = storage.last.subscribe();
-        let checking = app.clone();
-        tokio::spawn(async move {
-            let checked = check(&checking).await;
-            checking.storage.last.send_replace(Some(checked));
-            checking.storage.is_checking.store(false, Ordering::SeqCst);
-        });
-        // Without an answer in time, the result before is shown.
-        let _ = timeout(PATIENCE, results.changed()).await;
-        Self(*results.borrow())
-    }
-
     /// Returns whether the last check failed.
     pub(crate) fn fails(self) -> bool {
         self.0.is_some_and(|checked| !checked.works)
@@ -97,11 +100,11 @@ impl StorageState {
 /// The code of the runs that wait meanwhile.
 const CODE: &str = "storage_unavailable";
 
-async fn check(app: &App) -> Checked {
+async fn check(blobs: &dyn Blobs, clock: &dyn Clock) -> Checked {
     let slow = |_| BlobError(format!("it did not answer within {} seconds", LIMIT.as_secs()));
-    let result = timeout(LIMIT, app.services.blobs.check_writes()).await.map_err(slow).flatten();
+    let result = timeout(LIMIT, blobs.check_writes()).await.map_err(slow).flatten();
     if let Err(error) = &result {
         tracing::warn!(%error, "the blob store cannot be written");
     }
-    Checked { at: app.services.clock.now(), ended: Instant::now(), works: result.is_ok() }
+    Checked { at: clock.now(), ended: Instant::now(), works: result.is_ok() }
 }

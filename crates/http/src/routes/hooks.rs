@@ -21,8 +21,8 @@ use serde_json::json;
 use crate::app::App;
 use crate::arrivals::GRACE;
 use crate::auth::{client_address, mark_connection};
+use crate::body::{declared_length, too_large};
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{declared_length, too_large};
 use crate::limits;
 
 /// Returns the routes of webhooks: of a code host, of one project on it, and of a Slack workspace.

@@ -17,8 +17,6 @@ use crate::error::{ApiError, ErrorCode};
 use crate::extract::Administrator;
 use crate::metrics::Counts;
 use crate::openapi::errors;
-use crate::readiness::secrets::SecretsState;
-use crate::readiness::storage::StorageState;
 use crate::readiness::{Readiness, unavailable};
 use crate::wire::system::System;
 
@@ -61,7 +59,9 @@ async fn readyz(State(app): State<App>, parts: Parts) -> Response {
         Some(_) => return unavailable(),
         None => {}
     }
-    let (storage, secrets) = (StorageState::of(&app).await, SecretsState::of(&app).await);
+    let services = &app.services;
+    let storage = app.storage.state(&services.blobs, &services.clock).await;
+    let secrets = app.secrets.state(&*services.store).await;
     let status = if storage.fails() || secrets.fails() { "degraded" } else { "ready" };
     if !is_shown {
         return Json(json!({"status": status})).into_response();

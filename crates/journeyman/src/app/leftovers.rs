@@ -18,6 +18,7 @@ use journeyman_core::agent::Install;
 use journeyman_core::time::Timestamp;
 
 use crate::config::{BlobLocation, Database, SandboxKind, Settings};
+use crate::folders::make_private_dir;
 
 /// The folder into which leftovers are moved before they are removed.
 const REMOVED: &str = "removed";
@@ -180,7 +181,7 @@ impl Leftovers<'_> {
 
     fn move_aside(&self, path: &Path) -> io::Result<()> {
         let aside = self.data.join(REMOVED);
-        super::make_private_dir(&aside).map_err(io::Error::other)?;
+        make_private_dir(&aside).map_err(io::Error::other)?;
         let mut number = 0_u64;
         loop {
             let target = aside.join(number.to_string());

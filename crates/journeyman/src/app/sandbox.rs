@@ -13,8 +13,8 @@ use journeyman_sandbox::{
     Bubblewrap, BubblewrapSettings, CommonSettings, Container, ContainerSettings, NoSandbox, UserRange,
 };
 
-use super::make_private_dir;
 use crate::config::{SandboxKind, Settings};
+use crate::folders::make_private_dir;
 
 /// Creates the configured sandbox for a service, or for a check that may run while a service runs.
 ///

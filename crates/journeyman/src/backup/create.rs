@@ -15,10 +15,12 @@ use journeyman_forge::{JobBranch, Refs, copy_repository, refs, repository_names}
 use journeyman_git::Git;
 use journeyman_store::{Exported, ExportedJob, MasterKeys, export_postgres, export_sqlite};
 
+use super::layout::{BLOBS, DATABASE, MASTER_KEY, REPOSITORIES, TABLES};
 use super::manifest::{BlobsNote, DatabaseKind, DatabaseNote, Manifest};
-use super::{BLOBS, DATABASE, MASTER_KEY, REPOSITORIES, TABLES, blobs, files};
+use super::{blobs, files};
 use crate::app;
 use crate::config::{BlobLocation, Database, Settings};
+use crate::folders::make_private_dir;
 use crate::system::Machine;
 
 /// A finished backup.
@@ -38,7 +40,7 @@ pub(crate) async fn create(settings: &Settings, dir: &Path, include_key: bool) -
         bail!("there is no database at {}; specify the installation with --config or --data-dir", path.display());
     }
     let keys = app::master_keys(settings)?;
-    app::make_private_dir(dir)?;
+    make_private_dir(dir)?;
     let mut found = std::fs::read_dir(dir).with_context(|| format!("{} cannot be read", dir.display()))?;
     if found.next().is_some() {
         bail!("{} is not empty; use a new folder for each backup", dir.display());
@@ -111,7 +113,7 @@ async fn export(
         Database::Sqlite(path) => (DatabaseKind::Sqlite, export_sqlite(path, &dir.join(DATABASE), keys, each)?),
         Database::Postgres(url) => {
             let tables = dir.join(TABLES);
-            app::make_private_dir(&tables)?;
+            make_private_dir(&tables)?;
             let exported = export_postgres(url, &tables, keys, each).await;
             (DatabaseKind::Postgresql, exported.with_context(|| settings.database.to_string())?)
         }
@@ -140,7 +142,7 @@ async fn copy_repositories(
     branches: &BTreeMap<String, Vec<JobBranch>>,
 ) -> anyhow::Result<Vec<String>> {
     let to = dir.join(REPOSITORIES);
-    app::make_private_dir(&to)?;
+    make_private_dir(&to)?;
     let names = names(&settings.repositories)?;
     for name in &names {
         let file = format!("{name}.git");

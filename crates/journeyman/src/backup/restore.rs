@@ -8,10 +8,12 @@ use anyhow::{Context, bail};
 use journeyman_core::ports::Blobs;
 use journeyman_store::{Exported, VaultError, check_empty_postgres, check_sqlite, import_postgres, mark_sqlite};
 
+use super::layout::{BLOBS, DATABASE, MASTER_KEY, REPOSITORIES, TABLES};
 use super::manifest::{BlobsNote, DatabaseKind, Manifest};
-use super::{BLOBS, DATABASE, MASTER_KEY, REPOSITORIES, TABLES, blobs, files};
+use super::{blobs, files};
 use crate::app;
 use crate::config::{Database, Settings};
+use crate::folders::make_private_dir;
 
 /// A restored backup.
 pub(crate) struct Restored {
@@ -39,7 +41,7 @@ pub(crate) fn verify(dir: &Path) -> anyhow::Result<Manifest> {
 /// The service is running, the installation is not empty, the backup is damaged or of another kind, or the master key
 /// is a different one; in these cases, nothing was written. Or a file cannot be written; the database is written last.
 pub(crate) async fn restore(settings: &Settings, dir: &Path, database_only: bool) -> anyhow::Result<Restored> {
-    app::make_private_dir(&settings.data_dir)?;
+    make_private_dir(&settings.data_dir)?;
     let _lock = app::lock(&settings.data_dir)
         .context("stop the service first: a backup can be restored only while the service is stopped")?;
     let manifest = verify(dir)?;
@@ -197,17 +199,17 @@ async fn write(
 
 fn write_repositories(settings: &Settings, dir: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     let root = &settings.repositories;
-    app::make_private_dir(root)?;
+    make_private_dir(root)?;
     for name in &manifest.repositories {
         // Git does not accept a folder without these as a repository, and a manifest lists no empty folders.
         for folder in ["refs/heads", "refs/tags", "objects/info", "objects/pack"] {
-            app::make_private_dir(&root.join(format!("{name}.git")).join(folder))?;
+            make_private_dir(&root.join(format!("{name}.git")).join(folder))?;
         }
     }
     for (name, note) in &manifest.files {
         let Some(key) = name.strip_prefix(&format!("{REPOSITORIES}/")) else { continue };
         let to = root.join(key);
-        app::make_private_dir(to.parent().unwrap_or(root))?;
+        make_private_dir(to.parent().unwrap_or(root))?;
         let copied =
             files::copy(&dir.join(name), &to).with_context(|| format!("{} cannot be written", to.display()))?;
         if copied != *note {

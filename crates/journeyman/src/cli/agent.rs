@@ -3,22 +3,20 @@
 mod built_in;
 mod check;
 mod install;
+mod known;
 mod list;
 mod lock;
 mod prepare;
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{Args, Subcommand};
-use journeyman_core::agent::AgentSpec;
 
 use self::built_in::BuiltInArgs;
 use self::check::CheckArgs;
 use super::exit::usage;
 use super::paint::ColorWhen;
 use super::store::StoreArgs;
-use crate::config::Settings;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -82,12 +80,4 @@ pub(crate) fn run(arguments: AgentArgs, color: ColorWhen) -> anyhow::Result<Exit
         (None, Some(built_in)) => built_in::run(built_in),
         (None, None) => Err(usage("--state-dir is missing; set it to a folder for sessions")),
     }
-}
-
-/// Returns the agent with an ID.
-fn find<'a>(settings: &'a Settings, id: &str) -> anyhow::Result<&'a AgentSpec> {
-    settings.agents.get(id).with_context(|| {
-        let known: Vec<&str> = settings.agents.keys().map(String::as_str).collect();
-        format!("there is no agent {id:?}; the known agents are {}", known.join(", "))
-    })
 }

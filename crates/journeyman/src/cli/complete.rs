@@ -4,17 +4,18 @@
 //! They use the environment and the current context, not the options on the line. A failure completes nothing: a shell
 //! cannot show errors.
 
+pub(super) mod contexts;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use clap_complete::engine::CompletionCandidate;
 use journeyman_client::models::{JobDetails, JobFilter, PullRequestState};
 
+use self::contexts::described;
 use super::connect::connect;
 use super::connection::{Connection, ConnectionArgs};
-use super::contexts::ContextFile;
 use super::look::plain;
-use super::words::short;
 use crate::config::client_environment;
 
 /// The time that a person waits for completions.
@@ -22,12 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The number of entries of a list that are offered: the newest ones.
 const NEWEST: u32 = 50;
-
-/// Returns the names of the contexts, with their URLs.
-pub(super) fn contexts() -> Vec<CompletionCandidate> {
-    let contexts = ContextFile::read_of(&client_environment()).unwrap_or_default().contexts;
-    contexts.into_iter().map(|(name, context)| described(&name, &context.url)).collect()
-}
 
 /// Returns the IDs of the projects, with their repositories.
 pub(super) fn projects() -> Vec<CompletionCandidate> {
@@ -152,10 +147,4 @@ fn asked(ask: impl AsyncFnOnce(Connection) -> Option<Vec<CompletionCandidate>>) 
         let answer = tokio::time::timeout(PATIENCE, ask(connection)).await;
         answer.ok().flatten().unwrap_or_default()
     })
-}
-
-/// Returns a name with a description, which some shells show beside it.
-fn described(name: &str, text: &str) -> CompletionCandidate {
-    let text = short(&plain(text).replace(['\n', '\t'], " "), 60);
-    CompletionCandidate::new(plain(name)).help(Some(text.into()))
 }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
-use super::complete;
+use super::complete::contexts::contexts;
 use super::contexts::{Context, ContextFile, Contexts};
 use super::exit::Failure;
 use crate::config::ClientEnvironment;
@@ -33,7 +33,7 @@ pub(super) struct ConnectionArgs {
         value_name = "NAME",
         global = true,
         conflicts_with_all = ["url", "key"],
-        add = ArgValueCandidates::new(complete::contexts)
+        add = ArgValueCandidates::new(contexts)
     )]
     pub(super) context: Option<String>,
 }

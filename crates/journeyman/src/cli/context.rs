@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
 use serde_json::json;
 
+use super::complete::contexts::contexts;
 use super::contexts::{ContextFile, Contexts};
 use super::exit::{Exit, Failure};
 use super::look::{Look, plain};
@@ -34,7 +35,7 @@ enum ContextCommand {
     /// Make a context the current one, and set its project
     Use {
         /// Name of the context
-        #[arg(add = ArgValueCandidates::new(complete::contexts))]
+        #[arg(add = ArgValueCandidates::new(contexts))]
         name: String,
         /// Project of commands that name none
         #[arg(short, long, value_name = "PROJECT", add = ArgValueCandidates::new(complete::projects))]
@@ -43,7 +44,7 @@ enum ContextCommand {
     /// Remove a context with its key, as `journeyman logout` does
     Remove {
         /// Name of the context
-        #[arg(add = ArgValueCandidates::new(complete::contexts))]
+        #[arg(add = ArgValueCandidates::new(contexts))]
         name: String,
     },
 }

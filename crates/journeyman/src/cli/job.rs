@@ -8,7 +8,7 @@ mod transcript;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use journeyman_client::models::{self, CreateJob, Job, JobFilter, SendMessage, Status, Template};
@@ -23,6 +23,7 @@ use super::connect::settled;
 use super::exit::{Exit, Failure};
 use super::look::{cell, plain};
 use super::paint::ColorWhen;
+use super::prompt::prompt;
 use super::session::{Session, with_session};
 use super::store::{print, print_lines, write_out};
 use super::table::listed;
@@ -213,14 +214,4 @@ fn fill(job: &mut CreateJob, template: Template) {
     job.agent = job.agent.take().or(template.agent);
     job.model = job.model.take().or(template.model);
     job.labels = job.labels.take().or(Some(template.labels).filter(|labels| !labels.is_empty()));
-}
-
-/// Returns the prompt, or reads it from stdin if the argument is `-`.
-pub(super) fn prompt(argument: String) -> std::io::Result<String> {
-    if argument != "-" {
-        return Ok(argument);
-    }
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text)?;
-    Ok(text)
 }

@@ -9,13 +9,14 @@ use clap_complete::engine::ArgValueCandidates;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use url::{Host, Url};
 
+use super::complete::contexts::contexts;
 use super::connection::DEFAULT_URL;
 use super::contexts::{Context, ContextFile, base};
 use super::exit::{Exit, Failure};
 use super::paint::ColorWhen;
 use super::session::{Session, run as run_with_exit};
 use super::store::print;
-use super::{complete, credential, program};
+use super::{credential, program};
 use crate::config::{ClientEnvironment, client_environment};
 
 /// The maximum size of a key on stdin, in bytes.
@@ -50,7 +51,7 @@ pub(crate) struct LoginArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LogoutArgs {
     /// Name of the context [default: the current one]
-    #[arg(add = ArgValueCandidates::new(complete::contexts))]
+    #[arg(add = ArgValueCandidates::new(contexts))]
     name: Option<String>,
 }
 

@@ -7,8 +7,6 @@ use anyhow::{Context, bail};
 use journeyman_core::agent::{AgentSpec, Agents, Install, unknown_word};
 use journeyman_core::project::DEFAULT_AGENT;
 
-use super::text;
-
 /// The definitions of the bundled agents by ID, from the folder `agents` of the source tree.
 const BUNDLED: [(&str, &str); 9] = [
     (DEFAULT_AGENT, include_str!("../../../../agents/journeyman.toml")),
@@ -80,6 +78,11 @@ pub(super) fn fill_placeholders(agents: Agents, data_dir: &Path, program: &Path,
         Ok((id, AgentSpec { command, readable, install, environment, files, ..spec }))
     };
     agents.into_iter().map(fill_agent).collect()
+}
+
+/// Returns a path as UTF-8 text, the only form in which this program passes paths to agents and git.
+fn text(path: &Path) -> anyhow::Result<String> {
+    path.to_str().map(str::to_owned).with_context(|| format!("the path {} is not UTF-8", path.display()))
 }
 
 #[cfg(test)]

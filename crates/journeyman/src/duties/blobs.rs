@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use journeyman_worker::{Host, SweepPositions};
 use tokio::sync::Mutex;
 
-use super::{Duty, Scope};
+use super::duty::{Duty, Scope};
 
 /// The maximum number of blobs of each kind that one run checks.
 const PIECE: usize = 1000;

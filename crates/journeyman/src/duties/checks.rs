@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_app::UseCases;
 
-use super::{Duty, Scope};
+use super::duty::{Duty, Scope};
 
 /// Reads checks until none are due. Processes share the work, because each claims different commits.
 pub(super) struct ReadChecks(pub(super) UseCases);

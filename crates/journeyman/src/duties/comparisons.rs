@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_app::UseCases;
 
-use super::{Duty, Scope};
+use super::duty::{Duty, Scope};
 
 /// Compares the pull requests of the projects that are due. Webhooks, pushes and merges make a project due at once; each
 /// comparison sets the time of the next. Processes share the work, because each claims different projects.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_app::UseCases;
 
-use super::{Duty, Scope};
+use super::duty::{Duty, Scope};
 
 /// Tests the credentials for code hosts, so that people are warned before one ends. The results are in the memory of the
 /// process, so each process has this duty.

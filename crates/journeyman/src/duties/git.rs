@@ -18,7 +18,7 @@ use journeyman_lfs::Keeper;
 use journeyman_repository::Mirrors;
 use journeyman_repository::maintenance::KnownJobs;
 
-use super::{Duty, Scope};
+use super::duty::{Duty, Scope};
 use crate::system::Machine;
 
 /// The repositories of git that a process keeps small. Cheap to clone.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use journeyman_app::Outbox;
 use journeyman_core::ports::{EffectHandler, Store};
 
-use super::{Duty, Scope};
+use super::duty::{Duty, Scope};
 use crate::system::Machine;
 
 /// Carries out effects until none are due. Processes share the work, because each claims different tasks.

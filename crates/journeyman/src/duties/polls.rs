@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_app::Poller;
 
-use super::{Duty, Scope};
+use super::duty::{Duty, Scope};
 
 /// Polls the repositories on code hosts that are due.
 pub(super) struct PollCodeHosts {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_app::ProgressReporter;
 
-use super::{Duty, Scope};
+use super::duty::{Duty, Scope};
 
 /// The length of the lease.
 const LEASE: Duration = Duration::from_secs(300);

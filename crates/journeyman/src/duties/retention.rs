@@ -8,7 +8,7 @@ use journeyman_core::ports::{Retention, Store, Swept};
 use journeyman_core::slack::SLACK_LIFETIME;
 use journeyman_core::time::Clock;
 
-use super::{Duty, Scope};
+use super::duty::{Duty, Scope};
 use crate::system::Machine;
 
 /// The maximum number of rows of each kind that one transaction removes, because requests wait for the transaction.

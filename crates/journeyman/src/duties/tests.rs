@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use async_trait::async_trait;
 use journeyman_store::SqliteStore;
 use journeyman_testkit::{StillTime, World};
 

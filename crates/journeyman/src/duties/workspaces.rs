@@ -7,7 +7,7 @@ use anyhow::Context;
 use async_trait::async_trait;
 use journeyman_worker::Host;
 
-use super::{Duty, Scope};
+use super::duty::{Duty, Scope};
 
 /// Removes the workspaces on this machine whose jobs have been inactive for some time.
 pub(super) struct RemoveIdleWorkspaces {

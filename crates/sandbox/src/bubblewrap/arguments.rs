@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use journeyman_core::ports::Spawn;
 
-use super::{BubblewrapSettings, etc};
+use super::etc;
+use super::settings::BubblewrapSettings;
 use crate::shim::SUBCOMMAND;
 
 /// The path of the workspace in a sandbox.

@@ -1,14 +1,13 @@
 //! Freezes all processes of a group. A stopped process can be continued by a signal that it has scheduled for itself
 //! (timer_create(2)); a frozen process cannot.
 
-use std::io;
-use std::path::Path;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
-use super::version::Version;
-use super::{Cgroup, Controller, ControllerFolder, members};
+use super::controller::Controller;
+use super::removal::{kill_members, members};
+use super::{Cgroup, ControllerFolder};
 
 /// The number of checks of a group that is being frozen: a process freezes when it next runs on a processor, or returns
 /// from disk I/O.
@@ -64,39 +63,15 @@ impl Cgroup {
     }
 }
 
-/// Sends KILL to every process of a group, frozen or not.
-pub(super) fn kill_members(group: &Path) {
-    for pid in members(group) {
-        // The process may have exited already.
-        let _ = kill_process(pid, Signal::KILL);
-    }
-}
-
-impl Version {
-    /// Freezes or thaws a group.
-    pub(super) fn set_frozen(self, group: &Path, frozen: bool) -> io::Result<()> {
-        match self {
-            Self::One => std::fs::write(group.join("freezer.state"), if frozen { "FROZEN" } else { "THAWED" }),
-            Self::Two => std::fs::write(group.join("cgroup.freeze"), if frozen { "1" } else { "0" }),
-        }
-    }
-
-    fn is_frozen(self, group: &Path) -> bool {
-        let text = |file: &str| std::fs::read_to_string(group.join(file)).unwrap_or_default();
-        match self {
-            Self::One => text("freezer.state").trim() == "FROZEN",
-            Self::Two => text("cgroup.events").lines().any(|line| line == "frozen 1"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{self, Write};
+    use std::path::Path;
     use std::process::{Child, Command, Stdio};
 
     use journeyman_core::project::Resources;
     use journeyman_testkit::until_async;
+    use rustix::process::{Signal, kill_process};
 
     use super::super::Cgroups;
     use super::*;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use journeyman_core::project::Resources;
 
-use super::Controller;
+use super::controller::Controller;
 
 /// The period of the limit on processor time in microseconds (the kernel's default).
 const PERIOD: u64 = 100_000;
@@ -15,17 +15,6 @@ const PERIOD: u64 = 100_000;
 pub(super) enum Version {
     One,
     Two,
-}
-
-impl Controller {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Processes => "pids",
-            Self::Cpu => "cpu",
-            Self::Freezer => "freezer",
-        }
-    }
 }
 
 /// Returns this process's group for a controller, and the version of the hierarchy that has it.
@@ -169,6 +158,23 @@ impl Version {
             }
             (_, Controller::Freezer) => self.set_frozen(group, false),
             (Self::Two, Controller::Cpu) => write("cpu.max", format!("{} {PERIOD}", or(quota, "max"))),
+        }
+    }
+
+    /// Freezes or thaws a group.
+    pub(super) fn set_frozen(self, group: &Path, frozen: bool) -> io::Result<()> {
+        match self {
+            Self::One => std::fs::write(group.join("freezer.state"), if frozen { "FROZEN" } else { "THAWED" }),
+            Self::Two => std::fs::write(group.join("cgroup.freeze"), if frozen { "1" } else { "0" }),
+        }
+    }
+
+    /// Returns whether every process of a group is frozen.
+    pub(super) fn is_frozen(self, group: &Path) -> bool {
+        let text = |file: &str| std::fs::read_to_string(group.join(file)).unwrap_or_default();
+        match self {
+            Self::One => text("freezer.state").trim() == "FROZEN",
+            Self::Two => text("cgroup.events").lines().any(|line| line == "frozen 1"),
         }
     }
 

@@ -8,15 +8,17 @@ use std::path::Path;
 
 use bytes::Bytes;
 use futures::{SinkExt, TryStreamExt};
-use journeyman_core::ports::{SealedCensus, SealedKind, SealedPage};
+use journeyman_core::ports::{SealedCensus, SealedKind};
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Transaction};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{BackupError, EachJob, Exported, ExportedJob, ExportedTable, JOBS, PROOF, file_error, needed_keys};
 use crate::copy::next_number;
-use crate::postgres::{Connector, DURABLE, MARK, newest_migration, page_call};
+use crate::postgres::{Connector, DURABLE, MARK, PgError, newest_migration};
 use crate::rows::{self, Columns};
-use crate::sealed::{Counter, ROWS_AT_ONCE, Stored, all_keys};
+use crate::sealed::{Census, all_keys, page};
+use crate::sql::Statement;
 use crate::tables::{DERIVED, TABLES, named, numbered};
 use crate::vault::{MasterKeys, VaultError};
 use crate::{PostgresOpenError, PostgresStore};
@@ -164,24 +166,14 @@ async fn check_key(client: &Client, keys: &MasterKeys) -> Result<Option<Vec<u8>>
 
 /// Counts the encrypted values of the snapshot.
 async fn census(client: &Client, keys: &MasterKeys, proof: Option<&[u8]>) -> Result<SealedCensus, BackupError> {
-    let mut counter = Counter::new(keys, proof)?;
-    for kind in SealedKind::ALL {
-        let mut after = None;
-        loop {
-            let (text, owner, name, limit) = page_call(&SealedPage { kind, after, limit: ROWS_AT_ONCE });
-            let rows = client.query(text, &[&owner, &name, &limit]).await?;
-            after = None;
-            for row in &rows {
-                let stored = rows::sealed(row)?;
-                after = (rows.len() == ROWS_AT_ONCE).then(|| Stored::key(&stored));
-                counter.add(kind, stored)?;
-            }
-            if after.is_none() {
-                break;
-            }
-        }
+    let mut census = Census::new(keys, &SealedKind::ALL, proof)?;
+    while let Some(next) = census.page() {
+        let Statement { text, values } = page(&next);
+        let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
+        let values = client.query(text.postgres, &values).await?;
+        census.add(values.iter().map(|row| rows::sealed(row, next.kind)).collect::<Result<_, PgError>>()?)?;
     }
-    Ok(counter.finish(&SealedKind::ALL))
+    Ok(census.finish())
 }
 
 /// Returns the tables of the schema, in an order in which referenced tables come first.

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use journeyman_core::ports::SealedKind;
+use journeyman_core::ports::{SealedCensus, SealedKind, StoreError};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::{BackupError, EachJob, Exported, ExportedJob, JOBS, PROOF, needed_keys, read_error};
 use crate::rows::{self, Columns};
-use crate::sealed::all_keys;
-use crate::sqlite::{ReadError, SCHEMA_VERSION, census, mark};
+use crate::sealed::{Census, all_keys, page};
+use crate::sqlite::{ReadError, SCHEMA_VERSION, mark, run};
 use crate::vault::{MasterKeys, VaultError};
 
 /// The first schema version with a proof of the master key.
@@ -34,10 +34,9 @@ pub fn export_sqlite(from: &Path, to: &Path, keys: &MasterKeys, each: EachJob<'_
     mark_sqlite(to)?;
     let schema_version = check_sqlite(to)?;
     let copy = open_copy(to)?;
-    check_key(&copy, to, schema_version, keys)?;
+    let proof = check_key(&copy, to, schema_version, keys)?;
     let key_ids = if schema_version == SCHEMA_VERSION {
-        let census = census(&copy, keys, &SealedKind::ALL).map_err(|error| read_error(to, error))?;
-        needed_keys(&census)
+        needed_keys(&census(&copy, keys, proof.as_deref()).map_err(|error| read_error(to, error))?)
     } else {
         // The tables of another version are not known, so each configured key may be needed.
         all_keys(keys)?
@@ -80,15 +79,26 @@ fn open_copy(path: &Path) -> Result<Connection, BackupError> {
     opened.map_err(|error| BackupError::Sqlite(path.to_owned(), error))
 }
 
-fn check_key(copy: &Connection, path: &Path, version: i64, keys: &MasterKeys) -> Result<(), BackupError> {
+/// Checks that one of `keys` has encrypted the proof of the database, and returns the proof if there is one.
+fn check_key(copy: &Connection, path: &Path, version: i64, keys: &MasterKeys) -> Result<Option<Vec<u8>>, BackupError> {
     if version < PROVEN_SINCE {
-        return Ok(());
+        return Ok(None);
     }
     let proof = copy.query_row(PROOF, [], |row| row.get::<_, Vec<u8>>(0)).optional();
     match proof.map_err(|error| BackupError::Sqlite(path.to_owned(), error))? {
         Some(proof) if !keys.sealed_the_proof(&proof) => Err(VaultError::OtherKey.into()),
-        _ => Ok(()),
+        proof => Ok(proof),
     }
+}
+
+/// Counts the encrypted values of the copy.
+fn census(copy: &Connection, keys: &MasterKeys, proof: Option<&[u8]>) -> Result<SealedCensus, ReadError> {
+    let mut census = Census::new(keys, &SealedKind::ALL, proof)?;
+    while let Some(next) = census.page() {
+        let values = run(copy, &page(&next))?;
+        census.add(values.iter().map(|row| rows::sealed(row, next.kind)).collect::<Result<_, StoreError>>()?)?;
+    }
+    Ok(census.finish())
 }
 
 fn each_job(copy: &Connection, each: EachJob<'_>) -> Result<(), ReadError> {

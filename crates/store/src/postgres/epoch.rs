@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use journeyman_core::epoch::{Epoch, Gap};
+use journeyman_core::epoch::Epoch;
 use journeyman_core::time::{IdGen, Timestamp};
 use tokio_postgres::Client;
 
@@ -61,11 +61,6 @@ impl Epochs {
     /// Returns the current epoch.
     pub(super) fn current(&self) -> Epoch {
         self.known().epoch.clone()
-    }
-
-    /// Returns the unused positions of the feed.
-    pub(super) fn gaps(&self) -> Vec<Gap> {
-        self.known().epoch.gaps.clone()
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {

@@ -1,6 +1,7 @@
 //! Statements and transactions of the shared families of tables ([`crate::sql`]) on PostgreSQL.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::epoch::Epoch;
@@ -28,6 +29,10 @@ impl Database for Postgres {
         self.epochs.current()
     }
 
+    fn recheck(&self) -> Option<Duration> {
+        Some(self.recheck)
+    }
+
     async fn assign_positions(&self) -> Result<(), StoreError> {
         Ok(self.assign_all_positions().await?)
     }
@@ -38,6 +43,16 @@ impl Database for Postgres {
 
     async fn query(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
         self.look_up(query).await
+    }
+
+    async fn add_up<T, F>(&self, query: Statement, mut sum: T, mut add: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut T, &Row) -> Result<(), StoreError> + Send + 'static,
+    {
+        let found = rows(self.read_planned(query.into()).await?)?;
+        found.iter().try_for_each(|row| add(&mut sum, row))?;
+        Ok(sum)
     }
 
     async fn claim(&self, _due: Statement, claim: Statement) -> Result<Vec<Row>, StoreError> {

@@ -1,16 +1,11 @@
-//! The sums of the usage of models.
+//! New sums of the usage of models.
 
-use async_trait::async_trait;
 use journeyman_core::ids::RunId;
 use journeyman_core::job::Job;
-use journeyman_core::ports::{StoreError, UsageStore};
-use journeyman_core::usage::{UsageGroup, UsageLine, UsageQuery, UsageSum};
+use journeyman_core::usage::UsageSum;
 
-use super::PostgresStore;
-use super::error::PgError;
 use super::pipeline::{Query, call};
 use crate::lists::LARGEST_SUM;
-use crate::rows;
 
 /// The usage of a run to add to the sums.
 #[derive(Debug)]
@@ -69,55 +64,3 @@ pub(super) fn add_sums(sums: &[RunSum]) -> Query {
         numbers(|sum| sum.estimated_micros),
     )
 }
-
-#[async_trait]
-impl UsageStore for PostgresStore {
-    async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageLine>, StoreError> {
-        let by = |group| query.groups.contains(&group);
-        let projects: Option<Vec<String>> =
-            query.projects.as_ref().map(|projects| projects.iter().map(ToString::to_string).collect());
-        let report = call!(
-            if query.needs_senders() { REPORT } else { REPORT_ON_MODELS },
-            query.first_day,
-            query.last_day,
-            projects,
-            query.model.clone(),
-            query.author.clone(),
-            query.key.map(|key| key.to_string()),
-            by(UsageGroup::Day),
-            by(UsageGroup::Project),
-            by(UsageGroup::Model),
-            by(UsageGroup::Author),
-            by(UsageGroup::Key),
-            i64::try_from(query.limit).unwrap_or(i64::MAX),
-        );
-        let found = self.read_planned(report).await?;
-        Ok(found.iter().map(rows::usage_line).collect::<Result<_, PgError>>()?)
-    }
-}
-
-/// Returns the statement of a report on a table; `$author` and `$key` are its columns, or the empty text.
-macro_rules! report {
-    ($table:literal, $author:literal, $key:literal) => {
-        concat!(
-            "SELECT CASE WHEN $7 THEN day END AS of_day, CASE WHEN $8 THEN project ELSE '' END COLLATE \"C\" AS of_project,
-                    CASE WHEN $9 THEN model ELSE '' END COLLATE \"C\" AS of_model,
-                    CASE WHEN $10 THEN ", $author, " ELSE '' END COLLATE \"C\" AS of_author,
-                    CASE WHEN $11 THEN ", $key, " ELSE '' END COLLATE \"C\" AS of_key,
-                    sum(runs)::bigint AS runs, sum(unpriced)::bigint AS unpriced,
-                    sum(input_tokens)::bigint AS input_tokens, sum(output_tokens)::bigint AS output_tokens,
-                    sum(cached_tokens)::bigint AS cached_tokens, sum(cost_micros)::bigint AS cost_micros,
-                    sum(estimated_micros)::bigint AS estimated_micros
-             FROM ", $table, "
-             WHERE day BETWEEN $1 AND $2 AND ($3::text[] IS NULL OR project = ANY ($3))
-               AND ($4::text IS NULL OR model = $4) AND ($5::text IS NULL OR ", $author, " = $5)
-               AND ($6::text IS NULL OR ", $key, " = $6)
-             GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5 LIMIT $12"
-        )
-    };
-}
-
-const REPORT: &str = report!("usage_days", "author", "key");
-
-/// A report that needs no senders.
-const REPORT_ON_MODELS: &str = report!("usage_models", "''", "''");

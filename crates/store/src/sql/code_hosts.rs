@@ -17,10 +17,6 @@ use crate::{lists, vault};
 
 #[async_trait]
 impl<B: Database> CodeHostStore for SqlStore<B> {
-    async fn code_hosts(&self) -> Result<Vec<CodeHost>, StoreError> {
-        self.all(sql!("SELECT * FROM code_hosts ORDER BY id"), rows::code_host).await
-    }
-
     async fn code_host_secrets(&self, id: CodeHostId) -> Result<HostSecrets, StoreError> {
         let query = sql!("SELECT name, value FROM code_host_secrets WHERE code_host = $1", id.as_str());
         let sealed =
@@ -31,7 +27,7 @@ impl<B: Database> CodeHostStore for SqlStore<B> {
 
 #[async_trait]
 impl ResourceTable for CodeHost {
-    statements!("code_hosts", named "name");
+    statements!("code_hosts", by "id", named "name");
 
     fn read(row: &Row) -> Result<Self, StoreError> {
         rows::code_host(row)

@@ -3,19 +3,26 @@
 use async_trait::async_trait;
 use journeyman_core::decision::Subject;
 use journeyman_core::epoch::Epoch;
-use journeyman_core::ports::StoreError;
+use journeyman_core::ids::ProjectId;
+use journeyman_core::ports::{ResourceStore, StoreError};
 use journeyman_core::refusal::ResourceKind;
 use journeyman_core::resource::{Key, Locked, Put, Resource};
 use journeyman_core::time::Timestamp;
 
 use super::admin::{Lock, Sealing, put_deleted};
-use super::{DbError, Row, Statement, Tx, lock, projects, sql};
+use super::{Database, DbError, Row, SqlStore, Statement, Tx, lock, projects, sql};
 use crate::rows::Columns as _;
 
-/// The table of a resource. [`statements!`] defines the first four functions.
+/// The table of a resource. [`statements!`] defines the first six functions.
 #[async_trait]
 pub(crate) trait ResourceTable: Resource {
-    /// Returns the statement that selects the resource.
+    /// Returns the statement that selects a resource.
+    fn by_id(id: &Self::Id) -> Statement;
+
+    /// Returns the statement that selects all resources, in the order of lists: of a project, if they belong to one.
+    fn list(project: Option<&ProjectId>) -> Statement;
+
+    /// Returns the statement that selects the resource and locks its row.
     fn select(key: &Key<Self>) -> Statement;
 
     /// Returns the statement that counts the resources: of the project, if they belong to one.
@@ -49,10 +56,15 @@ pub(crate) trait ResourceTable: Resource {
     }
 }
 
-/// Defines the statements of a [`ResourceTable`]: of a table with a column `project` or without, and with a column of unique
-/// names or without.
+/// Defines the statements of a [`ResourceTable`]: of a table with a column `project` or without, with the order of lists,
+/// and with a column of unique names or without.
 macro_rules! statements {
-    ($table:literal, of a project $(, named $name:literal)?) => {
+    ($table:literal, of a project, by $order:literal $(, named $name:literal)?) => {
+        fn list(project: Option<&journeyman_core::ids::ProjectId>) -> Statement {
+            let text = $crate::sql::sql!(concat!("SELECT * FROM ", $table, " WHERE project = $1 ORDER BY ", $order));
+            Statement { values: vec![project.map(|project| project.as_str()).into()], ..text }
+        }
+
         fn select(key: &Key<Self>) -> Statement {
             let text = $crate::sql::sql!(concat!("SELECT * FROM ", $table, " WHERE id = $1 AND project = $2 FOR UPDATE"));
             Statement { values: vec![key.id.to_string().into(), $crate::sql::resource::project(key)], ..text }
@@ -71,9 +83,13 @@ macro_rules! statements {
             Some(Statement { values, ..text })
         })?
 
-        $crate::sql::resource::statements!(@delete $table);
+        $crate::sql::resource::statements!(@id $table);
     };
-    ($table:literal $(, named $name:literal)?) => {
+    ($table:literal, by $order:literal $(, named $name:literal)?) => {
+        fn list(_: Option<&journeyman_core::ids::ProjectId>) -> Statement {
+            $crate::sql::sql!(concat!("SELECT * FROM ", $table, " ORDER BY ", $order))
+        }
+
         fn select(key: &Key<Self>) -> Statement {
             $crate::sql::sql!(concat!("SELECT * FROM ", $table, " WHERE id = $1 FOR UPDATE"), key.id.to_string())
         }
@@ -87,9 +103,13 @@ macro_rules! statements {
             Some(Statement { values: vec![key.name.as_str().into(), key.id.to_string().into()], ..text })
         })?
 
-        $crate::sql::resource::statements!(@delete $table);
+        $crate::sql::resource::statements!(@id $table);
     };
-    (@delete $table:literal) => {
+    (@id $table:literal) => {
+        fn by_id(id: &Self::Id) -> Statement {
+            $crate::sql::sql!(concat!("SELECT * FROM ", $table, " WHERE id = $1"), id.to_string())
+        }
+
         fn delete(key: &Key<Self>) -> Statement {
             $crate::sql::sql!(concat!("DELETE FROM ", $table, " WHERE id = $1"), key.id.to_string())
         }
@@ -105,6 +125,17 @@ pub(super) fn lock_all(kind: ResourceKind) -> Statement {
 /// Returns the project of a key as a parameter.
 pub(crate) fn project<R: Resource>(key: &Key<R>) -> super::Value {
     key.project.as_ref().map(|project| project.as_str()).into()
+}
+
+#[async_trait]
+impl<B: Database, R: ResourceTable> ResourceStore<R> for SqlStore<B> {
+    async fn resource(&self, id: R::Id) -> Result<Option<R>, StoreError> {
+        self.find(R::by_id(&id), R::read).await
+    }
+
+    async fn resources(&self, project: Option<ProjectId>) -> Result<Vec<R>, StoreError> {
+        self.all(R::list(project.as_ref()), R::read).await
+    }
 }
 
 #[async_trait]

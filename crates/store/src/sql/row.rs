@@ -21,6 +21,11 @@ impl Row {
         Self { columns: Arc::clone(columns), values }
     }
 
+    /// Returns the values in the order of the columns.
+    pub(crate) fn values(&self) -> &[Value] {
+        &self.values
+    }
+
     fn value(&self, column: &str) -> Result<&Value, StoreError> {
         let index = self.columns.iter().position(|name| name == column);
         let value = index.and_then(|index| self.values.get(index));

@@ -14,12 +14,12 @@ use journeyman_core::inbox::InboxState;
 use journeyman_core::ports::{SlackEventFilter, SlackStore, StoreError};
 use journeyman_core::slack::{
     NewSlackEvent, NewSlackPost, SlackDecision, SlackInboxEvent, SlackNext, SlackPost, SlackPostState, SlackPosted,
-    SlackSecrets, SlackThread, SlackThreadId, SlackWorkspace,
+    SlackSecrets, SlackThread, SlackThreadId,
 };
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::TokenHash;
 
-pub(crate) use self::admin::{by_id, put_code, remove_code};
+pub(crate) use self::admin::{put_code, remove_code};
 pub(crate) use self::removal::{remove_of_jobs, remove_of_project};
 use super::{Database, SqlStore, Statement, decoded, sql};
 use crate::rows::{self, name_of, to_json};
@@ -27,15 +27,6 @@ use crate::vault;
 
 #[async_trait]
 impl<B: Database> SlackStore for SqlStore<B> {
-    async fn slack_workspaces(&self) -> Result<Vec<SlackWorkspace>, StoreError> {
-        let query = sql!("SELECT * FROM slack_workspaces ORDER BY created_at, id");
-        decoded(&self.look_up(query).await?, rows::slack_workspace)
-    }
-
-    async fn slack_workspace(&self, id: SlackWorkspaceId) -> Result<Option<SlackWorkspace>, StoreError> {
-        self.find(by_id(id), rows::slack_workspace).await
-    }
-
     async fn slack_secrets(&self, id: SlackWorkspaceId) -> Result<SlackSecrets, StoreError> {
         let query = sql!("SELECT name, value FROM slack_secrets WHERE workspace = $1", id.to_string());
         vault::open_slack(&self.master_keys, id, decoded(&self.look_up(query).await?, rows::secret)?)

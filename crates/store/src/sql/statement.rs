@@ -56,10 +56,16 @@ pub(crate) use text;
 /// What PostgreSQL and SQLite write in different ways: a text for PostgreSQL and the one for SQLite.
 ///
 /// SQLite has one writer at a time, so its rows need no locks. It has no types of parameters. A list of texts or numbers is
-/// a JSON array: the double parentheses of `= ANY (($1))` close those of `json_each`.
-const FORMS: [(&str, &str); 15] = [
+/// a JSON array: the double parentheses of `= ANY (($1))` close those of `json_each`. `/*sqlite … */` is only for SQLite,
+/// such as an index by name.
+const FORMS: [(&str, &str); 20] = [
     ("$", "?"),
+    ("/*sqlite", ""),
+    ("*/", ""),
     ("= ANY ((", "IN (SELECT value FROM json_each("),
+    ("unnest(", "json_each("),
+    ("AS wanted (value)", "AS wanted"),
+    ("SELECT json_array_elements_text(", "SELECT value FROM json_each("),
     ("FOR UPDATE SKIP LOCKED", ""),
     ("FOR NO KEY UPDATE", ""),
     ("FOR UPDATE", ""),
@@ -120,7 +126,7 @@ pub(crate) const fn as_text(bytes: &'static [u8], length: usize) -> &'static str
 }
 
 /// A parameter of a statement, or the value of a column.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     Null,
     Number(i64),
@@ -285,6 +291,14 @@ mod tests {
             (sql!("SELECT greatest($1::bigint, a) FOR UPDATE"), "SELECT max(?1, a) "),
             (sql!("a = ANY (($1)) AND $2::text IS NULL"), "a IN (SELECT value FROM json_each(?1)) AND ?2 IS NULL"),
             (sql!("$1::text[] IS NULL OR a::json ->> 'b' = $2"), "?1 IS NULL OR a ->> 'b' = ?2"),
+            (
+                sql!("FROM a /*sqlite INDEXED BY b */, unnest($1::text[]) AS wanted (value)"),
+                "FROM a  INDEXED BY b , json_each(?1) AS wanted",
+            ),
+            (
+                sql!("a IN (SELECT json_array_elements_text(b::json -> 'c'))"),
+                "a IN (SELECT value FROM json_each(b -> 'c'))",
+            ),
             (sql!("'ä' = $1"), "'ä' = ?1"),
         ] {
             assert_eq!(statement.text.sqlite, sqlite);

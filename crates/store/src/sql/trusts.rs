@@ -1,31 +1,19 @@
 //! Trusts.
 
 use async_trait::async_trait;
-use journeyman_core::ids::TrustId;
 use journeyman_core::key::ApiKey;
-use journeyman_core::ports::{StoreError, TrustStore};
+use journeyman_core::ports::StoreError;
 use journeyman_core::resource::{Key, Put};
 use journeyman_core::trust::Trust;
 
 use super::admin::Sealing;
 use super::resource::{ResourceTable, statements};
-use super::{Database, DbError, Row, SqlStore, Statement, Tx, decoded, sql};
+use super::{DbError, Row, Statement, Tx, decoded, sql};
 use crate::rows::{self, to_json};
 
 #[async_trait]
-impl<B: Database> TrustStore for SqlStore<B> {
-    async fn trusts(&self) -> Result<Vec<Trust>, StoreError> {
-        self.all(sql!("SELECT * FROM trusts ORDER BY created_at, id"), rows::trust).await
-    }
-
-    async fn trust(&self, id: TrustId) -> Result<Option<Trust>, StoreError> {
-        self.find(sql!("SELECT * FROM trusts WHERE id = $1", id.to_string()), rows::trust).await
-    }
-}
-
-#[async_trait]
 impl ResourceTable for Trust {
-    statements!("trusts", named "name");
+    statements!("trusts", by "created_at, id", named "name");
 
     fn read(row: &Row) -> Result<Self, StoreError> {
         rows::trust(row)

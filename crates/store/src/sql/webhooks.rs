@@ -1,5 +1,7 @@
 //! Webhooks and their deliveries.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use journeyman_core::ids::{ProjectId, WebhookId};
 use journeyman_core::ports::{DeliveryBacklog, DeliveryFilter, StoreError, WebhookStore};
@@ -12,32 +14,12 @@ use journeyman_core::webhook::{
 use super::admin::Sealing;
 use super::feed::{ASSIGN, LOCK};
 use super::resource::{ResourceTable, statements};
-use super::{Database, Row, SqlStore, Statement, decoded, sql};
+use super::{Database, Row, SqlStore, Statement, decoded, deliveries, sql};
 use crate::rows::{self, Columns as _, name_of, to_json};
 use crate::vault;
 
-/// The maximum number of events of which deliveries are made at a time.
-pub(crate) const EVENTS: i64 = 1000;
-
-/// What the databases do with deliveries in different ways: PostgreSQL in one statement each, SQLite in several statements
-/// that each use the best index.
 #[async_trait]
-pub(crate) trait Deliveries: Database {
-    /// Makes deliveries of the next events, as [`WebhookStore::make_deliveries`] does.
-    async fn make(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError>;
-
-    /// Claims deliveries that are due, as [`WebhookStore::claim_deliveries`] does.
-    async fn take(&self, claim: Claim) -> Result<Vec<ClaimedDelivery>, StoreError>;
-
-    /// Stores the results of attempts, as [`WebhookStore::finish_deliveries`] does.
-    async fn finish(&self, finished: Vec<Finished>) -> Result<(), StoreError>;
-
-    /// Makes deliveries again, as [`WebhookStore::replay`] does.
-    async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError>;
-}
-
-#[async_trait]
-impl<B: Deliveries> WebhookStore for SqlStore<B> {
+impl<B: Database> WebhookStore for SqlStore<B> {
     async fn webhooks_after(
         &self,
         project: ProjectId,
@@ -56,10 +38,6 @@ impl<B: Deliveries> WebhookStore for SqlStore<B> {
         self.all(query, rows::webhook).await
     }
 
-    async fn webhook(&self, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
-        self.find(sql!("SELECT * FROM webhooks WHERE id = $1", id.to_string()), rows::webhook).await
-    }
-
     async fn has_webhooks(&self) -> Result<bool, StoreError> {
         Ok(!self.look_up(sql!("SELECT 1 FROM webhooks WHERE disabled IS NULL LIMIT 1")).await?.is_empty())
     }
@@ -76,18 +54,31 @@ impl<B: Deliveries> WebhookStore for SqlStore<B> {
     }
 
     async fn make_deliveries(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        self.database.make(now, limit).await
+        self.assign_positions().await?;
+        // Most of the time no webhook is behind. A read shows this without a transaction.
+        if self.look_up(deliveries::behind()).await?.is_empty() {
+            return Ok(0);
+        }
+        self.transact(move |tx| Box::pin(deliveries::make(tx, now, limit))).await
     }
 
     async fn claim_deliveries(&self, query: Claim) -> Result<Vec<ClaimedDelivery>, StoreError> {
-        self.database.take(query).await
+        if self.look_up(deliveries::any_due(query.now)).await?.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.transact(move |tx| Box::pin(deliveries::claim(tx, query))).await
     }
 
     async fn finish_deliveries(&self, finished: Vec<Finished>) -> Result<(), StoreError> {
         if finished.is_empty() {
             return Ok(());
         }
-        self.database.finish(finished).await
+        let finished = Arc::new(finished);
+        let stored = self.transact(move |tx| {
+            let finished = Arc::clone(&finished);
+            Box::pin(async move { deliveries::finish(tx, &finished).await })
+        });
+        stored.await
     }
 
     async fn deliveries(&self, filter: DeliveryFilter) -> Result<Vec<Delivery>, StoreError> {
@@ -118,7 +109,7 @@ impl<B: Deliveries> WebhookStore for SqlStore<B> {
     }
 
     async fn replay(&self, request: Replay) -> Result<Replayed, StoreError> {
-        self.database.replay(request).await
+        self.transact(move |tx| Box::pin(deliveries::replay(tx, request))).await
     }
 
     async fn delivery_backlog(&self) -> Result<DeliveryBacklog, StoreError> {
@@ -138,17 +129,9 @@ pub(crate) fn lock(webhooks: Vec<String>) -> Statement {
     sql!("SELECT 1 FROM webhooks WHERE id = ANY (($1)) ORDER BY id FOR NO KEY UPDATE", webhooks)
 }
 
-/// Returns the statement that selects a row if there are events of which deliveries must be made.
-pub(crate) fn behind() -> Statement {
-    sql!(
-        "SELECT 1 FROM feed_position WHERE made < last
-         AND EXISTS (SELECT 1 FROM webhooks WHERE disabled IS NULL AND cursor < feed_position.last)"
-    )
-}
-
 #[async_trait]
 impl ResourceTable for Webhook {
-    statements!("webhooks", of a project);
+    statements!("webhooks", of a project, by "created_at, id");
 
     /// A webhook may have many deliveries.
     const HAS_MANY_ROWS: bool = true;

@@ -33,6 +33,18 @@ impl Database for Sqlite {
         self.readers.read(move |db| run(db, &query)).await
     }
 
+    async fn add_up<T, F>(&self, query: Statement, mut sum: T, mut add: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut T, &Row) -> Result<(), StoreError> + Send + 'static,
+    {
+        let read = move |db: &Connection| {
+            read_each(db, &query, |row| Ok(add(&mut sum, &row)?))?;
+            Ok(sum)
+        };
+        self.readers.read(read).await
+    }
+
     async fn claim(&self, due: Statement, claim: Statement) -> Result<Vec<Row>, StoreError> {
         if self.readers.find(|db| run(db, &due))?.is_empty() {
             return Ok(Vec::new());
@@ -112,19 +124,32 @@ pub(super) fn execute_all(db: &Connection, statements: &[Statement]) -> Result<(
 }
 
 /// Runs a statement, and returns its rows.
-pub(super) fn run(db: &Connection, statement: &Statement) -> Result<Vec<Row>, ReadError> {
+pub(crate) fn run(db: &Connection, statement: &Statement) -> Result<Vec<Row>, ReadError> {
+    let mut rows = Vec::new();
+    read_each(db, statement, |row| {
+        rows.push(row);
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+/// Runs a statement, and passes each row to `each`.
+fn read_each(
+    db: &Connection,
+    statement: &Statement,
+    mut each: impl FnMut(Row) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
     if statement.text.sqlite.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let mut prepared = db.prepare_cached(statement.text.sqlite)?;
     let columns: Arc<[String]> = prepared.column_names().map(ToOwned::to_owned).collect();
     let mut found = prepared.query(params_from_iter(&statement.values))?;
-    let mut rows = Vec::new();
     while let Some(row) = found.next()? {
         let values = (0..columns.len()).map(|index| Ok(value(row.get_ref(index)?)));
-        rows.push(Row::new(&columns, values.collect::<Result<_, ReadError>>()?));
+        each(Row::new(&columns, values.collect::<Result<_, ReadError>>()?))?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn value(found: ValueRef<'_>) -> Value {

@@ -20,7 +20,7 @@ use journeyman_core::slack::{
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::user::TokenHash;
 use journeyman_core::version::Precondition;
-use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
+use journeyman_testkit::{Refused as _, Seeds as _, all_stored, decide_on, stored};
 use uuid::Uuid;
 
 use super::fixtures::{Fixture, all, shop};
@@ -155,7 +155,7 @@ async fn a_workspace_is_connected_once_and_its_secrets_are_kept() {
             decision::resource::change(locked, &Precondition::Version(vec![1]), edit, audit.clone())
         };
         fixture.administer_slack(1, "T1", decide).await.unwrap();
-        let found = fixture.store.slack_workspace(id(1)).await.unwrap().unwrap();
+        let found = stored::<SlackWorkspace>(&*fixture.store, id(1)).await.unwrap();
         assert_eq!((found.settings.name.as_str(), found.version), ("Other", 2), "{name}");
         let secrets = fixture.store.slack_secrets(id(1)).await.unwrap();
         assert_eq!(secrets.into_keys().collect::<Vec<_>>(), [SlackSecret::AppToken], "{name}");
@@ -176,7 +176,7 @@ async fn a_removed_workspace_leaves_nothing_and_is_remembered() {
             fixture.administer_slack(1, "", decide).await.unwrap();
         }
         assert!(!fixture.receive_slack("Ev2", "1.0", "1.0").await, "{name}");
-        assert!(fixture.store.slack_workspaces().await.unwrap().is_empty(), "{name}");
+        assert!(all_stored::<SlackWorkspace>(&*fixture.store, None).await.is_empty(), "{name}");
         assert!(fixture.store.slack_secrets(id(1)).await.unwrap().is_empty(), "{name}");
         assert_eq!(fixture.store.slack_thread(event.thread).await.unwrap(), None, "{name}");
         assert!(fixture.store.slack_posts(id(1), None, 10).await.unwrap().is_empty(), "{name}");

@@ -13,7 +13,7 @@ use journeyman_core::resource::{Key, Put, Resource as _};
 use journeyman_core::template::{MAX_TEMPLATES, Template, TemplateSettings, name_key};
 use journeyman_core::version::Precondition;
 use journeyman_store::{PostgresStore, Schema, copy_to_postgres};
-use journeyman_testkit::{Postgres, Refused as _, Seeds as _, decide_on};
+use journeyman_testkit::{Postgres, Refused as _, Seeds as _, all_stored, decide_on, stored};
 use uuid::Uuid;
 
 use super::fixtures::{Fixture, all, master_key, project, shop, sqlite};
@@ -68,7 +68,11 @@ impl Fixture {
     }
 
     async fn template_names(&self, of: ProjectId) -> Vec<String> {
-        self.store.templates(of).await.unwrap().into_iter().map(|template| template.settings.name).collect()
+        all_stored::<Template>(&*self.store, Some(of))
+            .await
+            .into_iter()
+            .map(|template| template.settings.name)
+            .collect()
     }
 
     /// Returns the actions of the audit log, oldest first.
@@ -86,18 +90,18 @@ async fn a_template_is_stored_changed_and_removed_together_with_its_audit_entry(
         let name = fixture.name;
         let made = fixture.new_template(1, shop(), "Fix a bug");
         fixture.create_template(made.clone()).await.unwrap();
-        assert_eq!(fixture.store.template(id(1)).await.unwrap(), Some(made.clone()), "{name}");
+        assert_eq!(stored::<Template>(&*fixture.store, id(1)).await, Some(made.clone()), "{name}");
         fixture.rename_template(1, "Repair", Precondition::Version(vec![1])).await.unwrap();
-        let changed = fixture.store.template(id(1)).await.unwrap().unwrap();
+        let changed = stored::<Template>(&*fixture.store, id(1)).await.unwrap();
         let settings = TemplateSettings { name: "Repair".to_owned(), ..made.settings.clone() };
         assert_eq!(changed, Template { settings, version: 2, ..made }, "{name}");
         let stale = fixture.rename_template(1, "x", Precondition::Version(vec![1])).await;
         assert_eq!(stale.refused(), Err((RefusalKind::VersionMismatch, ResourceKind::Template)), "{name}");
         fixture.rename_template(1, "Repair", Precondition::None).await.unwrap();
-        assert_eq!(fixture.store.template(id(1)).await.unwrap(), Some(changed), "{name}: nothing has changed");
+        assert_eq!(stored::<Template>(&*fixture.store, id(1)).await, Some(changed), "{name}: nothing has changed");
 
         fixture.remove_template(1, shop()).await.unwrap();
-        assert_eq!(fixture.store.template(id(1)).await.unwrap(), None, "{name}");
+        assert_eq!(stored::<Template>(&*fixture.store, id(1)).await, None, "{name}");
         fixture.remove_template(1, shop()).await.unwrap();
         assert_eq!(
             fixture.remove_template(9, shop()).await.refused(),
@@ -162,7 +166,7 @@ async fn a_project_has_a_limited_number_of_templates_which_are_deleted_with_it()
         let many = fixture.create_template(fixture.new_template(99, shop(), "more")).await;
         assert_eq!(many.refused(), Err((RefusalKind::TooMany, ResourceKind::Template)), "{name}");
         fixture.store.delete_project(shop()).await.unwrap();
-        assert_eq!(fixture.store.template(id(1)).await.unwrap(), None, "{name}");
+        assert_eq!(stored::<Template>(&*fixture.store, id(1)).await, None, "{name}");
         fixture.store.create_project(project("shop"), [].into()).await.unwrap();
         assert_eq!(fixture.template_names(shop()).await, Vec::<String>::new(), "{name}");
     }
@@ -184,7 +188,7 @@ async fn a_repeated_creation_gets_the_first_answer() {
         };
         assert!(matches!(create(1).await, Administered::Done(_)), "{name}");
         assert!(matches!(create(2).await, Administered::Replayed(answer) if answer == "1"), "{name}");
-        assert_eq!(fixture.store.templates(shop()).await.unwrap().len(), 1, "{name}");
+        assert_eq!(all_stored::<Template>(&*fixture.store, Some(shop())).await.len(), 1, "{name}");
     }
 }
 
@@ -195,5 +199,8 @@ async fn templates_are_copied_to_postgresql() {
     copy_to_postgres(&old.dir.as_ref().unwrap().path().join("journeyman.db"), &url).await.unwrap();
     let store = PostgresStore::open(&url, 4, Schema::Check, master_key(), old.world.clone()).await.unwrap();
     let new = Fixture::over("postgres", old.world.clone(), Arc::new(store));
-    assert_eq!(new.store.templates(shop()).await.unwrap(), old.store.templates(shop()).await.unwrap());
+    assert_eq!(
+        all_stored::<Template>(&*new.store, Some(shop())).await,
+        all_stored::<Template>(&*old.store, Some(shop())).await
+    );
 }

@@ -18,7 +18,7 @@ use journeyman_core::trust::{
 };
 use journeyman_core::user::{Role, User};
 use journeyman_core::version::Precondition;
-use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
+use journeyman_testkit::{Refused as _, Seeds as _, all_stored, decide_on, stored};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -100,7 +100,7 @@ impl Fixture {
             expires_at: Some(now + KEY_LIFETIME),
             allowed_ips: None,
         };
-        let owner = self.store.trust(id(number)).await.unwrap().and_then(|trust| trust.owner);
+        let owner = stored::<Trust>(&*self.store, id(number)).await.and_then(|trust| trust.owner);
         let (key, _) = new.make((&id(number).to_string(), owner), now, &*self.world).unwrap();
         let key = ApiKey { id: known.unwrap_or(key.id), ..key };
         let (made, audit) = (key.clone(), self.line("oidc.exchanged"));
@@ -122,19 +122,19 @@ async fn a_trust_is_stored_changed_and_removed_with_its_keys() {
         let made = fixture.new_trust(1, "one", None);
         fixture.create_trust(made.clone()).await.unwrap();
         fixture.create_trust(fixture.new_trust(2, "two", None)).await.unwrap();
-        assert_eq!(fixture.store.trust(id(1)).await.unwrap(), Some(made), "{name}");
+        assert_eq!(stored::<Trust>(&*fixture.store, id(1)).await, Some(made), "{name}");
         let taken = Err((RefusalKind::Exists, ResourceKind::Trust));
         assert_eq!(fixture.create_trust(fixture.new_trust(3, "one", None)).await.refused(), taken, "{name}");
         assert_eq!(fixture.change_trust(2, "one", Scope::Jobs).await.refused(), taken, "{name}");
 
         let (first, other) = (fixture.exchange(1, 1).await.unwrap(), fixture.exchange(2, 1).await.unwrap());
-        let used = fixture.store.trust(id(1)).await.unwrap().unwrap();
+        let used = stored::<Trust>(&*fixture.store, id(1)).await.unwrap();
         assert_eq!((used.last_used_at, used.version), (Some(fixture.engine.now()), 1), "{name}");
         fixture.change_trust(1, "renamed", Scope::Jobs).await.unwrap();
         assert!(!fixture.is_revoked(&first).await, "{name}: a new name leaves the keys");
         fixture.change_trust(1, "renamed", Scope::Read).await.unwrap();
         assert!(fixture.is_revoked(&first).await, "{name}");
-        let changed = fixture.store.trust(id(1)).await.unwrap().unwrap();
+        let changed = stored::<Trust>(&*fixture.store, id(1)).await.unwrap();
         assert_eq!((changed.version, changed.last_used_at), (3, used.last_used_at), "{name}");
         let stale = fixture.exchange(1, 1).await;
         assert_eq!(stale.refused(), Err((RefusalKind::VersionMismatch, ResourceKind::Trust)), "{name}");
@@ -145,7 +145,8 @@ async fn a_trust_is_stored_changed_and_removed_with_its_keys() {
         let never = Err((RefusalKind::NotFound, ResourceKind::Trust));
         assert_eq!(fixture.remove_trust(9).await.refused(), never, "{name}");
         assert_eq!(fixture.exchange(2, 1).await.refused(), never, "{name}");
-        let left: Vec<TrustId> = fixture.store.trusts().await.unwrap().into_iter().map(|trust| trust.id).collect();
+        let left: Vec<TrustId> =
+            all_stored::<Trust>(&*fixture.store, None).await.into_iter().map(|trust| trust.id).collect();
         assert_eq!(left, [id(1)], "{name}");
     }
 }

@@ -18,7 +18,7 @@ use journeyman_core::webhook::{
     EVENT_REMOVED, GIVE_UP_AFTER, Replay, Response, SecretChange, Webhook, WebhookFormat, WebhookSecret,
     WebhookSettings, finish,
 };
-use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
+use journeyman_testkit::{Refused as _, Seeds as _, decide_on, stored};
 use uuid::Uuid;
 
 use super::conformance::complete_next_job;
@@ -133,7 +133,7 @@ impl Fixture {
     }
 
     async fn known(&self, number: u128) -> Webhook {
-        self.store.webhook(id(number)).await.unwrap().expect("the webhook")
+        stored::<Webhook>(&*self.store, id(number)).await.expect("the webhook")
     }
 }
 
@@ -190,7 +190,7 @@ async fn webhooks_are_created_changed_rotated_and_removed() {
             move |locked: &_| decision::resource::remove(locked, &Precondition::None, audit.clone())
         };
         fixture.administer_webhook(1, remove()).await.unwrap();
-        assert_eq!(fixture.store.webhook(id(1)).await.unwrap(), None, "{name}");
+        assert_eq!(stored::<Webhook>(&*fixture.store, id(1)).await, None, "{name}");
         assert_eq!(fixture.store.webhook_secrets(id(1)).await.unwrap(), None, "{name}");
         fixture.administer_webhook(1, remove()).await.expect("a repetition");
         assert_eq!(
@@ -466,7 +466,7 @@ async fn a_deleted_project_and_old_deliveries_leave_nothing() {
         fixture.engine.cancel(&shop(), job).await.unwrap();
         fixture.make().await;
         fixture.store.delete_project(shop()).await.unwrap();
-        assert_eq!(fixture.store.webhook(id(1)).await.unwrap(), None, "{name}");
+        assert_eq!(stored::<Webhook>(&*fixture.store, id(1)).await, None, "{name}");
         assert_eq!(fixture.listed(1).await, [], "{name}");
         assert_eq!(fixture.store.webhook_secrets(id(1)).await.unwrap(), None, "{name}");
     }

@@ -8,121 +8,23 @@
 //! One thing is not as in the service: an access token of a workspace may read its user at `/user`. The service answers
 //! access tokens with status 403 there.
 
+mod answers;
 mod comments;
 mod commits;
 mod filter;
 mod pulls;
+mod sender;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use http::Method;
-use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
+use self::answers::{error, id_of, page, show_user, show_user_of, uuid};
 use self::commits::{commits, pipelines};
 use self::filter::filtered;
 use self::pulls::pulls;
-use super::state::{Repository, State, Token, User};
+use self::sender::Sender;
+use super::state::{Repository, State, User};
 use super::{ApiRequest, Reply};
-
-/// The time of everything without a time of its own.
-const TIME: &str = "2026-01-01T00:00:00.000000+00:00";
-
-/// Writes a time in seconds since 1970.
-fn time(seconds: i64) -> String {
-    Timestamp::from_micros(seconds * 1_000_000).to_string().replace('Z', "000+00:00")
-}
-
-/// The sender of a request.
-struct Sender {
-    user: User,
-    token: Token,
-    /// `true` for an access token.
-    is_access_token: bool,
-}
-
-impl Sender {
-    /// Finds the sender of a request; `None` if the credential is not valid.
-    fn of(state: &State, call: &ApiRequest) -> Option<Self> {
-        let value = call.headers.get("authorization")?.to_str().ok()?;
-        let (kind, text) = value.split_once(' ')?;
-        let basic = match kind {
-            "Basic" => Some(String::from_utf8(STANDARD.decode(text).ok()?).ok()?),
-            "Bearer" => None,
-            _ => return None,
-        };
-        let (user, token) = state.signed_in(call.token().as_deref())?;
-        let is_access_token = basic.is_none();
-        // The name of an API token's user is the email address. Access tokens have none.
-        let is_valid = match basic.as_deref().and_then(|basic| basic.split_once(':')) {
-            Some((email, _)) => email.contains('@') && token.repository.is_none() && !user.is_bot,
-            None => is_access_token,
-        };
-        is_valid.then_some(Self { user, token, is_access_token })
-    }
-
-    /// Returns whether the token may read accounts: its own user, and the members of workspaces.
-    fn reads_accounts(&self) -> bool {
-        !self.is_access_token || (self.token.repository.is_none() && !self.user.is_bot)
-    }
-
-    /// Returns whether the token may administer a repository.
-    fn administers(&self, repository: &Repository) -> bool {
-        let is_admin = repository.permissions.get(&self.user.id) == Some(&"admin");
-        self.token.can_write && (self.is_access_token || is_admin)
-    }
-
-    /// Returns whether the token may push to a repository.
-    fn pushes(&self, repository: &Repository) -> bool {
-        let may = matches!(repository.permissions.get(&self.user.id), Some(&("admin" | "write")));
-        self.token.can_write && (self.is_access_token || may)
-    }
-
-    fn scopes(&self) -> &'static str {
-        match (self.is_access_token, self.token.can_write) {
-            (true, true) => "repository:admin, repository:write, pullrequest:write, pipeline",
-            (true, false) => "repository, pullrequest, pipeline",
-            (false, true) => {
-                "read:user:bitbucket, read:workspace:bitbucket, admin:repository:bitbucket, write:repository:bitbucket, \
-                 write:pullrequest:bitbucket, read:pipeline:bitbucket"
-            }
-            (false, false) => {
-                "read:user:bitbucket, read:workspace:bitbucket, read:repository:bitbucket, \
-                 read:pullrequest:bitbucket, read:pipeline:bitbucket"
-            }
-        }
-    }
-
-    /// Refuses a request because of a missing scope.
-    fn lacks(&self, scope: &str) -> Reply {
-        let granted: Vec<&str> = self.scopes().split(", ").collect();
-        let message = "Your credentials lack one or more required privilege scopes.";
-        let detail = json!({"required": [scope], "granted": granted});
-        Reply::json(403, &json!({"type": "error", "error": {"message": message, "detail": detail}}))
-    }
-}
-
-fn error(status: u16, message: &str) -> Reply {
-    Reply::json(status, &json!({"type": "error", "error": {"message": message}}))
-}
-
-/// Refuses the values of fields.
-fn invalid(field: &str, faults: &[String]) -> Reply {
-    let message = format!("{field}: {}", faults.join(" "));
-    Reply::json(400, &json!({"type": "error", "error": {"message": message, "fields": {field: faults}}}))
-}
-
-fn required(field: &str) -> Reply {
-    invalid(field, &["This field is required.".to_owned()])
-}
-
-fn uuid(id: u64) -> String {
-    format!("{{{id}}}")
-}
-
-fn id_of(uuid: &str) -> Option<u64> {
-    uuid.strip_prefix('{')?.strip_suffix('}')?.parse().ok()
-}
 
 /// Answers a request.
 pub(super) fn answer(state: &mut State, call: &ApiRequest) -> Reply {
@@ -149,45 +51,6 @@ pub(super) fn answer(state: &mut State, call: &ApiRequest) -> Reply {
         _ => error(404, "Resource not found"),
     };
     reply.header("x-oauth-scopes", sender.scopes())
-}
-
-/// Answers with a page of a list.
-fn page(state: &State, call: &ApiRequest, most: usize, items: &[Value]) -> Reply {
-    let number = |name: &str, default: usize| match call.parameter(name) {
-        Some(text) => text.parse().unwrap_or(0),
-        None => default,
-    };
-    let (length, at) = (number("pagelen", 10), number("page", 1));
-    if length == 0 || length > most {
-        return error(400, "Invalid pagelen");
-    }
-    if at == 0 {
-        return error(400, "Invalid page");
-    }
-    let values: Vec<&Value> = items.iter().skip((at - 1) * length).take(length).collect();
-    let mut body = json!({"pagelen": length, "page": at, "size": items.len(), "values": values});
-    if items.len() > at * length {
-        let (path, query) = call.target.split_once('?').unwrap_or((&call.target, ""));
-        let kept: Vec<&str> = query.split('&').filter(|one| !one.is_empty() && !one.starts_with("page=")).collect();
-        let query = if kept.is_empty() { String::new() } else { format!("{}&", kept.join("&")) };
-        body["next"] = json!(format!("{}{path}?{query}page={}", state.url, at + 1));
-    }
-    Reply::json(200, &body)
-}
-
-fn show_user(user: &User) -> Value {
-    json!({
-        "type": if user.is_bot { "app_user" } else { "user" },
-        "uuid": uuid(user.id),
-        "display_name": user.name,
-        "nickname": user.name,
-        "account_id": format!("557058:{}", user.id),
-        "links": {},
-    })
-}
-
-fn show_user_of(state: &State, id: u64) -> Value {
-    state.users.iter().find(|user| user.id == id).map_or(Value::Null, show_user)
 }
 
 /// Answers with the permissions that the user has on repositories of a workspace.

@@ -2,73 +2,25 @@
 //! (developer.atlassian.com/server/bitbucket/rest/v905). Names of exceptions are those of the Java documentation. Answers
 //! of the product that no document confirms are marked with "unconfirmed".
 
+mod answers;
 mod builds;
 mod comments;
 mod pulls;
+mod request;
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use url::form_urlencoded;
 
+use self::answers::{
+    email_of, error, invalid, not_permitted, page, parts_of, show_repository, show_user, slug_of, unknown,
+};
 use self::builds::{build, builds, set_build};
 use self::comments::react;
 use self::pulls::{create_pull, in_pull, list_pulls};
+use self::request::{Request, level, level_in, level_of};
 use super::state::{Repository, State, Token, User};
 use super::{ApiRequest, Reply};
-
-/// The package of the exceptions.
-const PACKAGE: &str = "com.atlassian.bitbucket";
-
-/// The maximum length of a description or a comment, in characters; unconfirmed.
-const TEXT_CHARS: usize = 32_768;
-
-/// The emoticons that the pages offer for reactions; whether others are accepted is unconfirmed.
-const EMOTICONS: [&str; 5] = ["thumbsup", "thumbsdown", "heart", "thinking_face", "laughing"];
-
-/// A request of a user about a repository.
-struct Request<'a> {
-    call: &'a ApiRequest,
-    user: &'a User,
-    token: &'a Token,
-    repository: Repository,
-}
-
-fn error(status: u16, exception: &str, message: &str) -> Reply {
-    let exception = format!("{PACKAGE}.{exception}");
-    Reply::json(status, &json!({"errors": [{"context": null, "message": message, "exceptionName": exception}]}))
-}
-
-/// Returns the error for a field of the body.
-fn invalid(field: &str, message: &str) -> Reply {
-    Reply::json(400, &json!({"errors": [{"context": field, "message": message, "exceptionName": null}]}))
-}
-
-fn not_permitted() -> Reply {
-    error(401, "AuthorisationException", "You are not permitted to access this resource")
-}
-
-/// Returns the answer for an address that does not exist, which is no error of the application.
-fn unknown() -> Reply {
-    let text = "<status><status-code>404</status-code><message>HTTP 404 Not Found</message></status>";
-    Reply::text(404, format!("<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>{text}"))
-}
-
-/// Returns the page of a list that the query names.
-fn page(call: &ApiRequest, items: &[Value]) -> Reply {
-    let number = |name: &str| call.parameter(name).and_then(|text| text.parse::<usize>().ok());
-    let (start, limit) = (number("start").unwrap_or_default(), number("limit").unwrap_or(25).clamp(1, 100));
-    let values: Vec<&Value> = items.iter().skip(start).take(limit).collect();
-    let next = (start + limit < items.len()).then_some(start + limit);
-    let body = json!({
-        "size": values.len(),
-        "limit": limit,
-        "isLastPage": next.is_none(),
-        "values": values,
-        "start": start,
-        "nextPageStart": next,
-    });
-    Reply::json(200, &body)
-}
 
 /// Answers a request.
 pub(super) fn answer(state: &mut State, call: &ApiRequest) -> Reply {
@@ -137,28 +89,6 @@ fn signed_in(state: &mut State, call: &ApiRequest, user: &User, token: &Token) -
     }
 }
 
-/// Returns the level of a permission, from 1 for reading.
-fn level_of(permission: &str) -> u8 {
-    match permission {
-        "admin" | "REPO_ADMIN" => 3,
-        "write" | "REPO_WRITE" => 2,
-        "read" | "REPO_READ" => 1,
-        _ => 0,
-    }
-}
-
-fn level_in(repository: &Repository, user: u64) -> u8 {
-    repository.permissions.get(&user).copied().map_or(0, level_of)
-}
-
-/// Returns the level of a token, which is at most that of its user.
-fn level(repository: &Repository, user: &User, token: &Token) -> u8 {
-    if token.repository.is_some_and(|id| id != repository.id) {
-        return 0;
-    }
-    level_in(repository, user.id).min(if token.can_write { 3 } else { 1 })
-}
-
 /// Finds a repository. Its earlier paths find it too, since version 5; whether the product redirects instead is
 /// unconfirmed.
 fn find(state: &mut State, user: &User, token: &Token, project: &str, slug: &str) -> Result<Repository, Reply> {
@@ -173,46 +103,6 @@ fn find(state: &mut State, user: &User, token: &Token, project: &str, slug: &str
         error(404, "repository.NoSuchRepositoryException", &text)
     } else {
         error(404, "project.NoSuchProjectException", &format!("Project {project} does not exist."))
-    })
-}
-
-fn parts_of(repository: &Repository) -> (&str, &str) {
-    repository.path.split_once('/').unwrap()
-}
-
-fn slug_of(user: &User) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-    user.name.to_lowercase().chars().map(plain).collect()
-}
-
-fn email_of(user: &User) -> String {
-    format!("{}@mail.example", slug_of(user))
-}
-
-fn show_user(user: &User) -> Value {
-    let kind = if user.is_bot { "SERVICE" } else { "NORMAL" };
-    json!({
-        "id": user.id,
-        "name": user.name,
-        "slug": slug_of(user),
-        "displayName": user.name,
-        "emailAddress": email_of(user),
-        "active": true,
-        "type": kind,
-    })
-}
-
-fn show_repository(repository: &Repository) -> Value {
-    let (project, slug) = parts_of(repository);
-    json!({
-        "id": repository.id,
-        "slug": slug,
-        "name": slug,
-        "scmId": "git",
-        "state": "AVAILABLE",
-        "archived": repository.is_archived,
-        "public": false,
-        "project": {"id": 1, "key": project, "name": project, "type": "NORMAL"},
     })
 }
 

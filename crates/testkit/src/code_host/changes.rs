@@ -1,5 +1,4 @@
-//! Answers of a stand-in to polls: lists of what has changed since a time. The times are those of the stand-in's own
-//! clock, which moves by a second when a request finds something changed.
+//! Answers of a stand-in to polls: lists of what has changed since a time.
 
 use std::collections::BTreeMap;
 
@@ -7,106 +6,10 @@ use http::Method;
 use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::state::{CommentedOn, PullState, Repository, State, User};
-use super::{ApiRequest, Product, Reply};
-
-/// The start of the stand-in's clock, 2027-01-15T08:00:00Z, in seconds since 1970.
-const START: i64 = 1_800_000_000;
-
-/// The times at which things were created and changed.
-#[derive(Debug, Clone)]
-pub(super) struct Times {
-    now: i64,
-    known: BTreeMap<String, Known>,
-}
-
-#[derive(Debug, Clone)]
-struct Known {
-    created: i64,
-    updated: i64,
-    content: String,
-}
-
-impl Default for Times {
-    fn default() -> Self {
-        Self { now: START, known: BTreeMap::new() }
-    }
-}
-
-impl Times {
-    /// Compares everything with what it was at the last request.
-    fn stamp(&mut self, repositories: &[Repository]) {
-        let mut contents = Vec::new();
-        for repository in repositories {
-            for comment in &repository.comments {
-                contents.push((format!("comment/{}", comment.id), comment.body.clone()));
-            }
-            for comment in repository.reviews.iter().flat_map(|review| &review.comments) {
-                contents.push((format!("comment/{}", comment.id), comment.body.clone()));
-            }
-            for reply in &repository.replies {
-                contents.push((format!("comment/{}", reply.id), reply.body.clone()));
-            }
-            for review in &repository.reviews {
-                contents.push((format!("review/{}", review.id), review.body.clone()));
-            }
-            for pull in &repository.pulls {
-                let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
-                let reviews: Vec<String> = reviews.map(|review| format!("{}{}", review.id, review.body)).collect();
-                let comments = comments_of(repository, CommentedOn::Pull(pull.number));
-                let lines = repository.reviews.iter().filter(|review| review.pull == pull.number);
-                let lines = lines.flat_map(|review| &review.comments);
-                let replies: Vec<_> = lines.flat_map(|line| repository.thread(line.id)).collect();
-                let content = format!("{pull:?}{}{reviews:?}{replies:?}{comments:?}", repository.sha_of(pull));
-                contents.push((format!("{}/{}", repository.id, pull.number), content));
-            }
-            for issue in &repository.issues {
-                let comments = comments_of(repository, CommentedOn::Issue(issue.number));
-                contents.push((issue_key(repository, issue.number), format!("{issue:?}{comments:?}")));
-            }
-        }
-        contents.retain(|(key, content)| self.known.get(key).is_none_or(|known| known.content != *content));
-        self.now += i64::from(!contents.is_empty());
-        for (key, content) in contents {
-            let created = self.known.get(&key).map_or(self.now, |known| known.created);
-            self.known.insert(key, Known { created, updated: self.now, content });
-        }
-    }
-
-    fn of(&self, key: &str) -> (i64, i64) {
-        self.known.get(key).map_or((START, START), |known| (known.created, known.updated))
-    }
-
-    /// Returns the times at which a comment was created and changed, in seconds since 1970.
-    pub(super) fn of_comment(&self, comment: u64) -> (i64, i64) {
-        self.of(&format!("comment/{comment}"))
-    }
-
-    /// Returns the times at which a pull request was created and changed, in seconds since 1970.
-    pub(super) fn of_pull(&self, repository: u64, number: u64) -> (i64, i64) {
-        self.of(&format!("{repository}/{number}"))
-    }
-
-    /// Returns the times at which something was created and changed, with milliseconds. The next request records what
-    /// is new.
-    pub(super) fn exact(&self, key: &str) -> (String, String) {
-        let (created, updated) =
-            self.known.get(key).map_or((self.now + 1, self.now + 1), |known| (known.created, known.updated));
-        let exact = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000).to_string();
-        (exact(created), exact(updated))
-    }
-}
-
-/// Returns the comments of a conversation as text.
-fn comments_of(repository: &Repository, target: CommentedOn) -> Vec<String> {
-    let of_target = repository.comments.iter().filter(|comment| comment.target == target);
-    of_target.map(|one| format!("{}{}{:?}", one.id, one.body, repository.thread(one.id))).collect()
-}
-
-/// Returns the name of an issue in the times. On GitLab, a merge request can have the same number.
-pub(super) fn issue_key(repository: &Repository, number: u64) -> String {
-    format!("{}/issues/{number}", repository.id)
-}
+use super::exchange::{ApiRequest, Product, Reply};
+use super::products;
+use super::stamp::{issue_key, stamp};
+use super::state::{CommentedOn, PullState, Repository, Review, State, User};
 
 fn written(seconds: i64) -> String {
     Timestamp::from_micros(seconds * 1_000_000).to_string().replace(".000", "")
@@ -119,13 +22,6 @@ struct Poll<'a> {
     product: Product,
     found: Repository,
     since: i64,
-}
-
-/// Records the times of what has changed.
-pub(super) fn stamp(state: &mut State) {
-    let repositories = std::mem::take(&mut state.repositories);
-    state.times.stamp(&repositories);
-    state.repositories = repositories;
 }
 
 /// Answers a request of a poll of Gitea or Forgejo; `None` for other requests. The lists of the other products are the
@@ -154,7 +50,7 @@ impl Poll<'_> {
     fn refusal(&mut self, path: &[&str]) -> Option<Reply> {
         let mut call = self.call.clone();
         call.segments = path.iter().map(|part| (*part).to_owned()).collect();
-        let reply = super::product_answer(self.product, self.state, &call);
+        let reply = products::answer(self.product, self.state, &call);
         (reply.status != 200).then_some(reply)
     }
 
@@ -260,7 +156,7 @@ impl Poll<'_> {
     fn reviews(&self, number: &str) -> Vec<Value> {
         let is_it = |pull: u64| pull.to_string() == number;
         let reviews = self.found.reviews.iter().filter(|review| is_it(review.pull));
-        let show = |review: &super::Review| {
+        let show = |review: &Review| {
             let (created, _) = self.state.times.of(&format!("review/{}", review.id));
             let page = format!("{}/{}/pull/{number}", self.state.url, self.found.path);
             json!({

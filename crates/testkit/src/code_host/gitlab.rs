@@ -17,8 +17,9 @@ use http::Method;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use super::changes::{Times, issue_key, stamp};
+use super::stamp::{issue_key, stamp};
 use super::state::{CommentedOn, Repository, State, User};
+use super::times::Times;
 use super::{ApiRequest, Reply};
 pub use records::Records;
 

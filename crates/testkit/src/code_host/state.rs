@@ -1,12 +1,15 @@
 //! The state of a stand-in: repositories, users, tokens, pull requests, issues, comments, checks.
 
+mod discussion;
 mod repository;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::changes::Times;
+pub(super) use self::discussion::LAST_LINE;
+pub use self::discussion::{Comment, CommentReply, CommentedOn, Review, ReviewComment};
 use super::github::Records as GithubRecords;
 use super::gitlab::Records;
+use super::times::Times;
 
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -246,76 +249,6 @@ pub struct Issue {
     pub labels: Vec<String>,
     /// The users who have edited the text. Only GitLab shows them.
     pub editors: Vec<u64>,
-}
-
-/// The conversation of a comment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CommentedOn {
-    /// The conversation of a pull request.
-    Pull(u64),
-    /// The conversation of an issue.
-    Issue(u64),
-}
-
-/// A comment in a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Comment {
-    /// The ID.
-    pub id: u64,
-    /// The conversation.
-    pub target: CommentedOn,
-    /// The author.
-    pub author: u64,
-    /// The text.
-    pub body: String,
-    /// The reactions, as the name that the product uses.
-    pub reactions: Vec<String>,
-}
-
-/// The last line that the diff of each pull request has. Most products refuse comments on later ones.
-pub(super) const LAST_LINE: u64 = 100;
-
-/// A submitted review.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Review {
-    /// The ID.
-    pub id: u64,
-    /// The pull request.
-    pub pull: u64,
-    /// The author.
-    pub author: u64,
-    /// The text, which may be empty.
-    pub body: String,
-    /// The comments on lines.
-    pub comments: Vec<ReviewComment>,
-}
-
-/// A comment on a line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReviewComment {
-    /// The ID.
-    pub id: u64,
-    /// The text.
-    pub body: String,
-    /// The path of the file.
-    pub path: String,
-    /// The line.
-    pub line: u64,
-    /// The reactions.
-    pub reactions: Vec<String>,
-}
-
-/// A reply to a comment on a line, or to a reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommentReply {
-    /// The ID.
-    pub id: u64,
-    /// The comment that it answers.
-    pub to: u64,
-    /// The author.
-    pub author: u64,
-    /// The text.
-    pub body: String,
 }
 
 /// A commit status.

@@ -8,7 +8,6 @@
 //! for the committer are in another folder, to which only the host writes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -26,8 +25,9 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::JoinHandle;
 
 use super::agent_settings::AgentSettings;
-use super::index::{Differences, IndexEntry};
+use super::differences::{Differences, IndexEntry};
 use super::lfs_objects::Converted;
+use super::paths::{path_of, paths_in};
 use crate::claim::deadline::{self, Overdue, WorkLimits};
 use crate::claim::lease::Signals;
 use crate::error::RunError;
@@ -592,15 +592,6 @@ impl Mark {
 
 /// The folder of [`Committer::check_out`] in the committer's folder.
 pub(crate) const OLD: &str = "old";
-
-/// Returns the paths of a list, each of which ends with NUL.
-fn paths_in(list: &[u8]) -> impl Iterator<Item = PathBuf> {
-    list.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of)
-}
-
-pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(bytes))
-}
 
 /// Refuses the committer's folder if a program that ran next to it has left an entry that blocks git or leads it
 /// elsewhere.

@@ -14,9 +14,9 @@ use journeyman_git::Git;
 use rustix::fs::fstat;
 
 use super::committer::{Committer, MarkKind, OLD, Update};
-use super::index::Differences;
+use super::conflict::conflict_of;
+use super::differences::Differences;
 use super::lfs_objects::{Converted, StagedObjects, TurnObjects};
-use super::unfinished::conflict_of;
 use crate::error::RunError;
 use crate::lfs::{pointer_in, without_pointer};
 use crate::submodules::SubmoduleState;

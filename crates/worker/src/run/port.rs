@@ -14,7 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 use crate::claim::assignment::Assignment;
 use crate::commit::unfinished::Unfinished;
 use crate::error::RunError;
-use crate::turn::context::Turn;
+use crate::turn::result::Turn;
 
 /// A machine that carries out the steps of runs.
 #[async_trait]

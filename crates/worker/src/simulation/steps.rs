@@ -34,7 +34,7 @@ use crate::error::RunError;
 use crate::run::port::{Collected, Machine, Steps};
 use crate::run::publish::Publishing;
 use crate::turn::answer::Answer;
-use crate::turn::context::Turn;
+use crate::turn::result::Turn;
 use crate::turn::transcript;
 use crate::workspace::home_archive;
 use crate::workspace::lock::WorkspaceLocks;

@@ -18,6 +18,7 @@ use journeyman_core::project::{Address, Host, Project, parse_address, repository
 use journeyman_core::run::ReasonCode;
 use journeyman_core::submodule::{Located, Main, SkipReason, SubmoduleLocation};
 use journeyman_core::time::Timestamp;
+use journeyman_core::trust::Trust;
 use journeyman_repository::{Mirror, ProjectMirrors, RepositoryError};
 
 use crate::error::RunError;
@@ -138,7 +139,7 @@ impl Sources<'_> {
         let Some(found) = found.filter(is_local) else { return Ok(Err(SkipReason::NotReadable)) };
         let keys = self.store.keys().await?;
         let keys = keys.iter().filter(|key| !key.has_ended(self.now)).filter_map(|key| key.projects.as_deref());
-        let trusts = self.store.trusts().await?;
+        let trusts: Vec<Trust> = self.store.resources(None).await?;
         let limited = keys.chain(trusts.iter().map(|trust| trust.settings.projects.as_slice()));
         if !all_see(limited, &self.project.id, other) {
             return Ok(Err(SkipReason::NotPermitted));

@@ -1,10 +1,9 @@
-//! The inputs of a turn, and its result.
+//! The inputs of a turn.
 
 use std::collections::BTreeMap;
 
 use journeyman_core::agent::Agents;
 use journeyman_core::job::Job;
-use journeyman_core::job::turn::Ending;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{Gateway, WorkStore};
 use journeyman_core::secret::SecretValue;
@@ -61,22 +60,5 @@ impl TurnContext<'_> {
         let mut messages = self.store.messages(self.job().id).await?;
         messages.retain(|message| message.delivered_at.is_some() && message.id != self.assignment.claimed.message.id);
         Ok(messages)
-    }
-}
-
-/// A turn that has ended.
-#[derive(Debug)]
-pub(crate) struct Turn {
-    /// The agent's session.
-    pub(crate) session: String,
-    pub(crate) ending: Ending,
-    /// The final text of the agent, without secrets.
-    pub(crate) answer: Option<String>,
-}
-
-impl Turn {
-    /// Returns whether an interrupting message stopped the turn.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.ending == Ending::Stopped
     }
 }

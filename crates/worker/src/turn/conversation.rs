@@ -10,8 +10,9 @@ use crate::error::RunError;
 use crate::sandbox::limits;
 use crate::turn::agent::{Agent, or_disk};
 use crate::turn::answer::Answer;
-use crate::turn::context::{Turn, TurnContext};
+use crate::turn::context::TurnContext;
 use crate::turn::prompt::prompt;
+use crate::turn::result::Turn;
 use crate::turn::{models, transcript};
 
 /// Opens the session if it is not open, and prompts the agent until the turn ends.

@@ -1,10 +1,9 @@
 //! The launch of an agent: its program, variables and files, and the endpoint at which it calls models.
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use journeyman_core::agent::{AgentSpec, Install, PlaceholderValues};
+use journeyman_core::agent::{AgentSpec, Install};
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ports::{ModelRoute, Spawn};
 use journeyman_core::project::{PermissionPolicy, SandboxSettings};
@@ -14,6 +13,7 @@ use crate::acp::{Answer, Policy};
 use crate::error::RunError;
 use crate::sandbox::outbound;
 use crate::turn::context::TurnContext;
+use crate::turn::files::with_files;
 use crate::turn::models;
 
 /// The launch of an agent. An idle agent is reused only for an equal launch.
@@ -86,34 +86,6 @@ fn policy(settings: &SandboxSettings) -> Policy {
     };
     let by_tool = settings.permission_kinds.iter().map(|(kind, policy)| (kind.name().to_owned(), answer(*policy)));
     Policy { usual: answer(settings.permissions), by_tool: by_tool.collect() }
-}
-
-/// Returns a command that writes the agent's files and then starts the agent. The files are written inside the sandbox,
-/// because links in the agent's home may lead anywhere.
-pub(super) fn with_files(
-    argv: Vec<String>,
-    environment: &mut BTreeMap<String, String>,
-    spec: &AgentSpec,
-    values: &PlaceholderValues,
-    has_endpoint: bool,
-) -> Vec<String> {
-    let written = spec.files.iter().filter(|(_, text)| has_endpoint || !models::needs_endpoint(text));
-    let files: Vec<_> = written.filter_map(|(path, text)| Some((path, values.fill(text)?))).collect();
-    if files.is_empty() {
-        return argv;
-    }
-    let mut script = String::new();
-    for (number, (path, text)) in files.into_iter().enumerate() {
-        let name = format!("JOURNEYMAN_FILE_{number}");
-        environment.insert(format!("{name}_PATH"), format!("{}/{path}", values.home));
-        environment.insert(name.clone(), text);
-        script.push_str(&format!(
-            "mkdir -p \"$(dirname \"${name}_PATH\")\" && printf %s \"${name}\" > \"${name}_PATH\" || exit 1\n\
-             unset {name} {name}_PATH\n"
-        ));
-    }
-    script.push_str("exec \"$@\"");
-    ["/bin/sh", "-c", &script, "sh"].map(str::to_owned).into_iter().chain(argv).collect()
 }
 
 /// The endpoint at which one agent calls models, and its token.

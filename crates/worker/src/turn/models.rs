@@ -12,7 +12,7 @@ use journeyman_core::secret::SecretValue;
 
 use crate::error::RunError;
 use crate::sandbox::outbound::{OutboundEvent, OutboundLog};
-use crate::turn::context::Turn;
+use crate::turn::result::Turn;
 
 /// Returns the route to the job's model; `None` if the agent calls none through the proxy.
 ///

@@ -18,7 +18,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{mpsc, watch};
 
 use super::failure;
-use super::launch::with_files;
+use super::files::with_files;
 use super::models::needs_endpoint;
 use crate::acp::{self, Answer, Limits, Policy, Streams};
 use crate::claim::deadline::{self, Overdue, WorkLimits};

@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 use crate::acp::{AcpError, AgentInfo, Connection, Image, OpenSession, Opened, SessionRequest, Stop, TurnEnd};
 use crate::error::RunError;
 use crate::sandbox::outbound::{OutboundEvent, OutboundLog};
-use crate::turn::context::{Turn, TurnContext};
+use crate::turn::context::TurnContext;
 use crate::turn::launch::Launch;
+use crate::turn::result::Turn;
 use crate::turn::{failure, models};
 
 /// Opens the session if it is not open, and prompts the agent. Returns the turn, and the usage that the agent reports.

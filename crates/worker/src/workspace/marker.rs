@@ -12,7 +12,7 @@ use rustix::fs::syncfs;
 use serde::{Deserialize, Serialize};
 
 use super::state::TreeState;
-use crate::turn::context::Turn;
+use crate::turn::result::Turn;
 
 /// The state of a workspace. Another version of the program may give a field another meaning, so a marker with unknown
 /// fields is not valid.

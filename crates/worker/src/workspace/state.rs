@@ -1,14 +1,11 @@
 //! What the service knows about the tree of a job: the state with which the tree after the next turn is compared.
 
 use std::collections::BTreeSet;
-use std::io;
-use std::path::PathBuf;
 
 use journeyman_core::idempotency::Fingerprint;
 use serde::{Deserialize, Serialize};
 
-use super::Workspace;
-use super::listing::{Listing, Stamp};
+use super::listing::Stamp;
 use crate::submodules::SubmoduleState;
 
 /// The state of a tree between two turns, without the list of its files.
@@ -34,22 +31,4 @@ pub(crate) fn digest(rules: &[u8]) -> Stamp {
         *byte = with;
     }
     digest
-}
-
-impl Workspace {
-    /// Stores the listing of the tree.
-    pub(crate) async fn write_listing(&self, listing: Listing) -> io::Result<()> {
-        let path = self.listing_path();
-        tokio::task::spawn_blocking(move || listing.write(&path)).await.map_err(io::Error::other)?
-    }
-
-    /// Reads the listing that was stored last.
-    pub(crate) async fn read_listing(&self) -> io::Result<Listing> {
-        let path = self.listing_path();
-        tokio::task::spawn_blocking(move || Listing::read(&path)).await.map_err(io::Error::other)?
-    }
-
-    fn listing_path(&self) -> PathBuf {
-        self.root.join("listing")
-    }
 }

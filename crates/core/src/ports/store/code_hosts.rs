@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::error::StoreError;
+use super::resources::ResourceStore;
 use crate::code_host::{CodeHost, CodeHostId, HostSecrets, PullRepository, PullState};
 use crate::ids::{JobId, ProjectId};
 use crate::pull::IndexedPull;
@@ -10,13 +11,7 @@ use crate::time::Timestamp;
 
 /// Reads the code hosts that are defined in the store. [`super::AdminStore`] changes them.
 #[async_trait]
-pub trait CodeHostStore: Send + Sync {
-    /// Returns all code hosts, by ID.
-    ///
-    /// # Errors
-    /// The database failed.
-    async fn code_hosts(&self) -> Result<Vec<CodeHost>, StoreError>;
-
+pub trait CodeHostStore: ResourceStore<CodeHost> {
     /// Returns the decrypted secrets of a code host; none if it does not exist.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::error::StoreError;
+use super::resources::ResourceStore;
 use crate::ids::{SlackWorkspaceId, UserId};
 use crate::slack::{
     NewSlackEvent, SlackDecision, SlackInboxEvent, SlackPost, SlackPosted, SlackSecrets, SlackThread, SlackThreadId,
@@ -29,13 +30,7 @@ pub struct SlackEventFilter {
 /// Stores Slack workspaces, their events, threads and posts. Workspaces are changed through
 /// [`super::AdminStore::administer`].
 #[async_trait]
-pub trait SlackStore: Send + Sync {
-    /// Returns all workspaces, oldest first.
-    async fn slack_workspaces(&self) -> Result<Vec<SlackWorkspace>, StoreError>;
-
-    /// Finds a workspace.
-    async fn slack_workspace(&self, id: SlackWorkspaceId) -> Result<Option<SlackWorkspace>, StoreError>;
-
+pub trait SlackStore: ResourceStore<SlackWorkspace> {
     /// Returns the secrets of a workspace.
     async fn slack_secrets(&self, id: SlackWorkspaceId) -> Result<SlackSecrets, StoreError>;
 

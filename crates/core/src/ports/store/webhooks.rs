@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::error::StoreError;
+use super::resources::ResourceStore;
 use crate::ids::{ProjectId, WebhookId};
 use crate::time::Timestamp;
 use crate::webhook::{
@@ -35,7 +36,7 @@ pub struct DeliveryBacklog {
 
 /// Stores webhooks and their deliveries. [`super::AdminStore`] changes the webhooks.
 #[async_trait]
-pub trait WebhookStore: Send + Sync {
+pub trait WebhookStore: ResourceStore<Webhook> {
     /// Returns the webhooks of a project after the webhook `after`, oldest first, at most `limit`. If there is no such
     /// webhook, there are none after it.
     async fn webhooks_after(
@@ -44,9 +45,6 @@ pub trait WebhookStore: Send + Sync {
         after: Option<WebhookId>,
         limit: usize,
     ) -> Result<Vec<Webhook>, StoreError>;
-
-    /// Finds a webhook.
-    async fn webhook(&self, id: WebhookId) -> Result<Option<Webhook>, StoreError>;
 
     /// Returns whether there is an enabled webhook.
     async fn has_webhooks(&self) -> Result<bool, StoreError>;

@@ -9,11 +9,11 @@ use journeyman_core::ids::ProjectId;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 
-use super::sentence::People;
+use super::people::People;
+use crate::Shared;
 use crate::failure::Failure;
 use crate::parameter::Parameter;
 use crate::words::in_query;
-use crate::{Shared, visible};
 
 /// The kinds of actions: the beginning of the name of the action, and the label.
 pub(super) const KINDS: [(&str, &str); 14] = [
@@ -37,23 +37,6 @@ pub(super) const KINDS: [(&str, &str); 14] = [
 const MAX_WEBHOOKS: usize = 1000;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// A choice of a filter: the value, the label, and whether it is chosen.
-pub(super) struct Choice {
-    pub(super) value: String,
-    pub(super) label: String,
-    pub(super) is_chosen: bool,
-}
-
-/// Returns the choices of a filter.
-pub(super) fn choices<'a>(known: impl Iterator<Item = (&'a str, &'a str)>, chosen: Option<&str>) -> Vec<Choice> {
-    let choice = |(value, label): (&str, &str)| Choice {
-        value: value.to_owned(),
-        label: visible::line(label).into_owned(),
-        is_chosen: chosen == Some(value),
-    };
-    known.map(choice).collect()
-}
 
 /// Returns the value of a filter; `None` if it is missing or blank.
 pub(super) fn given(value: Option<&String>) -> Option<&str> {

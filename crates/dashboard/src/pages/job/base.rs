@@ -1,26 +1,16 @@
 //! How the pull request of a job compares with its base, above the conversation: what conflicts, and the button that asks
 //! the agent to merge the base.
 
-use std::time::Duration;
-
 use askama::Template;
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
-use journeyman_app::{KnownComparison, MessageRequest};
-use journeyman_core::message::DeliveryMode;
-use journeyman_core::pull::base_comparison::{BaseComparison, request};
+use journeyman_app::KnownComparison;
+use journeyman_core::pull::base_comparison::BaseComparison;
 
-use super::{InJob, conversation, status};
-use crate::failure::{Page, refusal};
-use crate::fields::Fields;
+use super::{InJob, status};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
 use crate::pages::pulls::base_note::BaseNote;
 use crate::pages::pulls::merge_box::files;
-use crate::{Shared, visible};
-
-/// The time that a person waits who has asked for the update.
-const ASKED_TIME: Duration = Duration::from_secs(10);
+use crate::visible;
 
 /// The maximum number of files that the page lists.
 const MAX_FILES: usize = 10;
@@ -77,31 +67,4 @@ impl Notice {
         let can_ask = at.viewer.can_write() && at.job.status() != journeyman_core::job::JobStatus::Archived;
         Some(Self { base, text, files: files(&named), can_ask })
     }
-}
-
-/// Asks the agent to merge the base into the branch of the pull request.
-pub(super) async fn update(State(shared): State<Shared>, at: InJob, fields: Fields) -> Response {
-    let frame = at.at.frame.clone();
-    frame.answer(send(&shared, at, &fields).await)
-}
-
-async fn send(shared: &Shared, at: InJob, fields: &Fields) -> Page {
-    at.needs_write()?;
-    let refused = match at.cases().compare_job_now(&at.project, &at.job, ASKED_TIME).await {
-        Some(comparison) if comparison.behind > 0 => {
-            let prompt = request(&comparison.base, &comparison.conflicts);
-            let once = fields.once(&format!("update {}", at.job.id));
-            let request = MessageRequest { prompt, delivery: DeliveryMode::Queue };
-            match at.cases().send_message(&at.caller(), &at.project.id, at.job.id, request, once).await {
-                Ok(_) => return Ok(Redirect::to(&at.page("")).into_response()),
-                Err(error) => refusal(error)?,
-            }
-        }
-        Some(comparison) => {
-            let base = visible::line(&comparison.base);
-            format!("The pull request has all commits of {base} already.")
-        }
-        None => "The pull request cannot be compared with its base now. Try again, or write a message.".to_owned(),
-    };
-    conversation::refused(shared, at, fields, refused).await
 }

@@ -12,7 +12,6 @@ use journeyman_core::ports::beginning;
 
 use super::InJob;
 use super::head::{self, Parts};
-use super::line_comments::Refused;
 use crate::diff::{Appearance, DiffShown, LineKey, Nav, PageLine, Step};
 use crate::failure::{Failure, Page};
 use crate::fragment::Fragment;
@@ -168,4 +167,12 @@ fn render(
     }
     let title = visible::line(&at.job.title).into_owned();
     ChangesPage { at, frame: at, title, parts, diff, error, unsent, form }.render()
+}
+
+/// Comments that were refused.
+pub(super) struct Refused {
+    /// The reason.
+    pub(super) error: String,
+    /// The line and the text of a comment that was sent on its own. The browser keeps the others.
+    pub(super) line: Option<(LineKey, String)>,
 }

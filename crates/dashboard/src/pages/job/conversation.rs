@@ -7,7 +7,6 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
-use journeyman_core::ids::JobId;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::StoreError;
@@ -17,6 +16,7 @@ use super::block::BlockContext;
 use super::head::{self, Parts};
 use super::messages_and_runs::{MessagesAndRuns, failure};
 use super::now::{Now, Silence};
+use super::plan::plan_before;
 use super::thread::{Thread, render_thread};
 use super::{InJob, base, live, outcome, status};
 use crate::conversation::{Fold, Plan};
@@ -138,25 +138,6 @@ fn show_earlier(count: u64, is_cut: bool) -> String {
         (_, false) => format!("Show {} earlier steps", words::grouped(count)),
         (_, true) => format!("Show more than {} earlier steps", words::grouped(count)),
     }
-}
-
-/// Returns the newest plan before the window that begins after `start`. A run that has ended has stopped its plan.
-pub(super) async fn plan_before(
-    shared: &Shared,
-    history: &MessagesAndRuns,
-    job: JobId,
-    start: u64,
-) -> Result<Option<Plan>, StoreError> {
-    if start == 0 {
-        return Ok(None);
-    }
-    let Some(entry) = shared.services.store.plan_before(job, start.saturating_add(1)).await? else { return Ok(None) };
-    let run = entry.run_id.map(|run| run.to_string()).unwrap_or_default();
-    let mut plan = Plan::new(run.clone(), &entry.data);
-    if history.running().map(|run| run.id) != entry.run_id {
-        plan.stop(&run);
-    }
-    Ok(Some(plan))
 }
 
 /// Renders the conversation and the part above it.

@@ -10,21 +10,13 @@ use journeyman_core::pull::LinePosition;
 use serde::Deserialize;
 
 use super::InJob;
-use super::changes;
+use super::changes::{self, Refused};
 use crate::Shared;
 use crate::diff::{LineKey, position_of};
 use crate::failure::{Failure, Page, refusal};
 use crate::fields::Fields;
 use crate::pages::line_form::{appearance, key, key_of, no_line};
 use crate::pages::part::Part;
-
-/// Comments that were refused.
-pub(super) struct Refused {
-    /// The reason.
-    pub(super) error: String,
-    /// The line and the text of a comment that was sent on its own. The browser keeps the others.
-    pub(super) line: Option<(LineKey, String)>,
-}
 
 /// A comment that the browser has collected, as JSON in a field of the form.
 #[derive(Deserialize)]

@@ -17,9 +17,10 @@ use serde::Deserialize;
 use super::block::{BlockContext, Steps, render_with};
 use super::messages_and_runs::MessagesAndRuns;
 use super::now::{Now, Silence};
+use super::plan::plan_before;
 use super::thread::render_fold;
 use super::update::{Change, Streams, divided};
-use super::{InJob, base, conversation, head, outcome};
+use super::{InJob, base, head, outcome};
 use crate::Shared;
 use crate::conversation::{Block, Fold, Kind, Section, Touched};
 use crate::failure::Failure;
@@ -99,7 +100,7 @@ impl Live {
         let from = from.max(at.job.numbering.back(after, MAX_REPLAYED));
         let mut fold = Fold::default();
         let history = Arc::new(MessagesAndRuns::read(&shared, at.job.id).await?);
-        fold.begin_with(conversation::plan_before(&shared, &history, at.job.id, from).await?);
+        fold.begin_with(plan_before(&shared, &history, at.job.id, from).await?);
         let mut read = from;
         while read < after {
             let entries = shared.services.store.log(at.job.id, read, BATCH).await?;

@@ -1,18 +1,11 @@
 //! The import of a repository into an empty project: the form, and what became of the last import.
 
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
-use journeyman_app::ImportRequest;
 use journeyman_core::import::ImportProgress;
 use journeyman_core::ports::StoreError;
 use journeyman_core::project::{Host, InvalidProject, Project, parse_address, repository_host};
-use journeyman_core::secret::SecretValue;
 use journeyman_core::time::Timestamp;
 
-use super::begin::{self, BeginPage};
-use crate::failure::{Page, refusal, refused};
 use crate::fields::Fields;
-use crate::in_project::InProject;
 use crate::{Shared, visible, words};
 
 /// What became of the last import into a project, as far as the page shows it.
@@ -83,33 +76,10 @@ impl ImportForm {
     }
 
     /// Returns the form of a request that was refused. A credential in the URL is not shown again.
-    fn refused(fields: &Fields, text: String) -> Self {
+    pub(super) fn refused(fields: &Fields, text: String) -> Self {
         let url = fields.given("url").unwrap_or_default();
         let has_credential = parse_address(&url) == Err(InvalidProject::CredentialInUrl);
         let url = if has_credential { String::new() } else { url };
         Self { url, username: fields.text("username"), error: Some(("The import was not started.".to_owned(), text)) }
     }
-}
-
-/// Starts an import, and returns to the page of the project, which shows its progress.
-pub(super) async fn import(State(shared): State<Shared>, at: InProject, fields: Fields) -> Response {
-    at.answer(import_page(&shared, &at, &fields).await)
-}
-
-async fn import_page(shared: &Shared, at: &InProject, fields: &Fields) -> Page {
-    at.needs_administrator()?;
-    let request = ImportRequest {
-        url: fields.given("url").unwrap_or_default(),
-        username: fields.given("username"),
-        token: fields.given("token").map(SecretValue),
-    };
-    let error = match at.cases().import_repository(&at.caller(), &at.project.id, request).await {
-        Ok(_) => return Ok(Redirect::to(&at.path("/jobs")).into_response()),
-        Err(error) => refusal(error)?,
-    };
-    // The page continues if the commits have arrived meanwhile.
-    let Some(state) = begin::empty(shared, at).await? else {
-        return Ok(Redirect::to(&at.path("/jobs")).into_response());
-    };
-    refused(&BeginPage::new(shared, at, &state).await?.with_import(ImportForm::refused(fields, error)))
 }

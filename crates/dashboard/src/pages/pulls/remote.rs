@@ -13,7 +13,7 @@ use journeyman_core::time::Timestamp;
 use super::badge::Badge;
 use super::base_note::BaseNote;
 use super::canonical;
-use super::list::{JobLink, STATES, size, work};
+use super::row::{JobLink, STATES, size, work};
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::in_project::InProject;

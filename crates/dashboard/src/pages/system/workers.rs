@@ -8,7 +8,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::worker::{DiskState, WorkerReport};
 
 use super::data::SystemData;
-use super::tiles::{Meter, marks};
+use super::meter::{Meter, marks};
 use crate::digests::Parts;
 use crate::frame::Frame;
 use crate::moment::Moment;

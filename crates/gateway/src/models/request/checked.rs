@@ -4,7 +4,15 @@ use serde_json::{Map, Value};
 
 use super::super::fields::{Field, FieldGroup, field};
 use super::super::path::Shape;
-use super::{FILE_TOKENS, IMAGE_TOKENS, MAX_NAMES, NAME_CHARS, Rules};
+use super::rules::Rules;
+
+/// The maximum number of characters of a name that is reported, and of reported names.
+pub(super) const NAME_CHARS: usize = 64;
+pub(super) const MAX_NAMES: usize = 10;
+
+/// The tokens that are set aside for an image, and for any other file, regardless of its size.
+pub(super) const IMAGE_TOKENS: u64 = 5_000;
+pub(super) const FILE_TOKENS: u64 = 100_000;
 
 /// The state of checking a body.
 pub(super) struct Checked<'a> {

@@ -1,8 +1,12 @@
 //! Tests of bodies of all shapes, valid and malicious.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
+use super::super::fields::FieldGroup;
 use super::super::path::{Path, Purpose, Shape};
+use super::checked::{FILE_TOKENS, IMAGE_TOKENS, MAX_NAMES, NAME_CHARS};
 use super::*;
 
 fn rules() -> Rules {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::super::connect::{connect, settled};
 use super::super::demo::{make_key, sample};
 use super::super::store::{block_on, print, print_json};
-use super::find;
+use super::known::find;
 use crate::app;
 use crate::config::Settings;
 use crate::lifecycle::{Signals, Stages};

@@ -13,9 +13,10 @@ use anyhow::{Context, bail};
 use journeyman_core::agent::{AgentSpec, Install};
 
 use super::super::store::print;
-use super::find;
+use super::known::find;
 use super::lock::Locks;
 use crate::config::{self, Settings};
+use crate::folders::make_private_dir;
 use crate::{app, scope};
 
 /// Installs an agent; with `unpinned`, without comparing the hashes of its packages.
@@ -34,7 +35,7 @@ pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Resu
              not verified. Set npm-lock or pip-lock in the agent's table to a lock file (docs/agents.md)"
         )?;
     }
-    app::make_private_dir(&settings.data_dir)?;
+    make_private_dir(&settings.data_dir)?;
     let folder = config::folder(&settings.data_dir, id);
     let agents = folder.parent().context("the folder of agents")?;
     std::fs::create_dir_all(agents).with_context(|| format!("{} cannot be created", agents.display()))?;

@@ -9,8 +9,9 @@ use journeyman_worker::{AgentPreparation, ContainmentCheck, HomeSize, PREPARED_B
 
 use super::super::doctor::scratch;
 use super::super::store::{block_on, print};
-use super::find;
+use super::known::find;
 use crate::config::Settings;
+use crate::folders::make_private_dir;
 use crate::{app, scope};
 
 /// Prepares an agent.
@@ -49,7 +50,7 @@ fn told(id: &str, HomeSize { files, bytes }: HomeSize) -> String {
 /// Starts the agent in the sandbox of the installation, with files in a folder that is removed.
 fn prepare(settings: &Settings, id: &str) -> anyhow::Result<HomeSize> {
     let spec = find(settings, id)?;
-    app::make_private_dir(&settings.data_dir)?;
+    make_private_dir(&settings.data_dir)?;
     app::open_to_sandboxes(settings)?;
     let folder = scratch(settings, "prepare")?;
     block_on(async {

@@ -14,12 +14,13 @@ use journeyman_core::epoch::Epoch;
 use journeyman_core::ids::UserId;
 use journeyman_core::refusal::ResourceKind;
 use journeyman_core::resource::removed_name;
+use journeyman_core::slack::SlackWorkspace;
 use journeyman_core::user::Identity;
 
 use super::Lock;
 use crate::rows::{self, Columns as _};
-use crate::sql::resource::lock_all;
-use crate::sql::{DbError, Row, Statement, Tx, decoded, lock, projects, pulls, slack, sql};
+use crate::sql::resource::{ResourceTable as _, lock_all};
+use crate::sql::{DbError, Row, Statement, Tx, decoded, lock, projects, pulls, sql};
 
 #[async_trait]
 impl Lock for ProjectToChange {
@@ -198,7 +199,7 @@ impl Lock for SlackCode {
         let Self(id, hash) = self;
         tx.execute(lock_all(ResourceKind::SlackWorkspace)).await?;
         let code = sql!("SELECT owner FROM slack_codes WHERE hash = $1", hash.0);
-        let [workspace, user] = tx.all([slack::by_id(*id), code]).await?;
+        let [workspace, user] = tx.all([SlackWorkspace::by_id(id), code]).await?;
         Ok(LockedSlackCode {
             workspace: first(&workspace, rows::slack_workspace)?,
             user: first(&user, rows::slack_code)?,

@@ -1,6 +1,6 @@
 //! The statements that store and delete workspaces and codes.
 
-use journeyman_core::ids::{SlackWorkspaceId, UserId};
+use journeyman_core::ids::UserId;
 use journeyman_core::ports::StoreError;
 use journeyman_core::resource::{Key, Put};
 use journeyman_core::slack::SlackWorkspace;
@@ -13,13 +13,8 @@ use crate::sql::resource::{ResourceTable, statements};
 use crate::sql::{Row, Statement, sql};
 use crate::vault;
 
-/// Returns the statement that selects a workspace.
-pub(crate) fn by_id(id: SlackWorkspaceId) -> Statement {
-    sql!("SELECT * FROM slack_workspaces WHERE id = $1", id.to_string())
-}
-
 impl ResourceTable for SlackWorkspace {
-    statements!("slack_workspaces", named "team");
+    statements!("slack_workspaces", by "created_at, id", named "team");
 
     /// A workspace may have many events and posts.
     const HAS_MANY_ROWS: bool = true;

@@ -3,8 +3,9 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use super::answers::{error, invalid, page, required, show_user, show_user_of, time};
 use super::filter::filtered;
-use super::{Sender, error, invalid, page, required, show_user, show_user_of, time};
+use super::sender::Sender;
 use crate::code_host::state::{CommentedOn, LAST_LINE, Pull, Repository, ReviewComment, State};
 use crate::code_host::{ApiRequest, Reply};
 

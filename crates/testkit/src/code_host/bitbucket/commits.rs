@@ -3,8 +3,9 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use super::answers::{TIME, error, id_of, invalid, page, required, show_user_of, uuid};
 use super::filter::filtered;
-use super::{Sender, TIME, error, id_of, invalid, page, required, show_user_of, uuid};
+use super::sender::Sender;
 use crate::code_host::state::{Check, Repository, State, Status};
 use crate::code_host::{ApiRequest, Reply};
 

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use journeyman_core::time::Timestamp;
 use serde_json::Value;
 
-use super::error;
+use super::answers::error;
 use crate::code_host::{ApiRequest, Reply};
 
 /// A comparison of a field with a value.

@@ -3,9 +3,10 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use super::answers::{error, id_of, invalid, page, required, show_user, show_user_of, time, uuid};
 use super::comments::comments;
 use super::filter::filtered;
-use super::{Sender, error, id_of, invalid, page, required, show_user, show_user_of, time, uuid};
+use super::sender::Sender;
 use crate::code_host::state::{CommentedOn, Pull, PullState, Repository, State, User};
 use crate::code_host::{ApiRequest, Reply};
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::pulls::text;
-use super::{Request, error, invalid, level, page};
+use super::answers::{error, invalid, page};
+use super::request::{Request, level, text};
 use crate::code_host::state::{Repository, State, Status, Token, User};
 use crate::code_host::{ApiRequest, Reply};
 

@@ -3,10 +3,13 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::pulls::text;
-use super::{EMOTICONS, PACKAGE, Request, TEXT_CHARS, error, invalid, level, not_permitted, page, show_user, unknown};
+use super::answers::{PACKAGE, error, invalid, not_permitted, page, show_user, unknown};
+use super::request::{Request, TEXT_CHARS, level, text};
 use crate::code_host::Reply;
 use crate::code_host::state::{CommentedOn, LAST_LINE, Pull, Repository, ReviewComment, State};
+
+/// The emoticons that the pages offer for reactions; whether others are accepted is unconfirmed.
+const EMOTICONS: [&str; 5] = ["thumbsup", "thumbsdown", "heart", "thinking_face", "laughing"];
 
 /// A comment or a reply.
 struct CommentOrReply<'a> {

@@ -3,11 +3,9 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use super::answers::{PACKAGE, error, invalid, not_permitted, page, parts_of, show_repository, show_user, unknown};
 use super::comments::{activities, change_comment, comment, one_comment};
-use super::{
-    PACKAGE, Request, TEXT_CHARS, error, invalid, level, level_in, not_permitted, page, parts_of, show_repository,
-    show_user, unknown,
-};
+use super::request::{Request, TEXT_CHARS, level, level_in, text};
 use crate::code_host::state::{CommentedOn, Pull, PullState, Repository, State};
 use crate::code_host::{ApiRequest, Reply};
 
@@ -216,10 +214,6 @@ pub(super) fn list_pulls(state: &State, request: &Request<'_>) -> Reply {
         shown
     };
     page(call, &listed.into_iter().map(show).collect::<Vec<_>>())
-}
-
-pub(super) fn text(call: &ApiRequest, name: &str) -> String {
-    call.body[name].as_str().unwrap_or_default().to_owned()
 }
 
 /// Returns the error for the title or the description of a pull request.

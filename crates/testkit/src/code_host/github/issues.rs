@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::super::changes::issue_key;
+use super::super::stamp::issue_key;
 use super::super::state::{Comment, CommentedOn, Issue, Pull, Repository, State, User};
 use super::super::{ApiRequest, Reply};
 use super::answers::{Kind, below, error, filled, invalid, is_since, page, refused_body, sorted_comments, text, times};

@@ -10,7 +10,7 @@ pub struct Records {
     /// The comments on lines that later commits have changed.
     pub outdated: BTreeSet<u64>,
     /// All commits that branches and the refs of pull requests contain, with their parents.
-    pub(in crate::code_host) commits: BTreeMap<String, Vec<String>>,
+    pub(crate) commits: BTreeMap<String, Vec<String>>,
     /// The states and the commits of reviews; other reviews are comments on the newest commit.
     pub(super) reviews: BTreeMap<u64, (String, String)>,
     /// The reactions, oldest first.

@@ -7,8 +7,10 @@ use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONT
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use bytes::Bytes;
 
-use super::BODY_BYTES;
 use crate::error::{ApiError, ErrorCode};
+
+/// The maximum size of a request body in bytes, before and after decompression.
+pub(crate) const BODY_BYTES: usize = 1 << 20;
 
 /// The maximum window of Zstandard, as a power of two: 8 MiB, as RFC 8878, section 3.1.1.1.2, recommends. A decoder
 /// allocates the window that the data requests.
@@ -16,7 +18,7 @@ const ZSTD_WINDOW_LOG: u32 = 23;
 
 /// The content coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(crate) enum Coding {
     /// Not compressed.
     Identity,
     /// gzip (RFC 1952).
@@ -30,7 +32,7 @@ impl Coding {
     ///
     /// # Errors
     /// The coding is not supported, or the headers name more than one.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let mut named = headers.get_all(CONTENT_ENCODING).iter();
         let coding = named.next().map_or("identity", |value| value.to_str().unwrap_or_default().trim());
         let known = match coding.to_ascii_lowercase().as_str() {
@@ -50,7 +52,7 @@ impl Coding {
     ///
     /// # Errors
     /// The body is not valid in this coding, or it is too large.
-    pub(super) fn decode(self, body: Bytes) -> Result<Bytes, ApiError> {
+    pub(crate) fn decode(self, body: Bytes) -> Result<Bytes, ApiError> {
         let broken = |error: std::io::Error| {
             let text = format!("the body could not be decompressed with its Content-Encoding: {error}");
             ApiError::bad_request(ErrorCode::BodyBroken, text)
@@ -76,7 +78,7 @@ fn limited(decoder: impl Read) -> std::io::Result<Vec<u8>> {
 }
 
 /// Returns the value of `Content-Length`, in bytes.
-pub(crate) fn length(headers: &HeaderMap) -> Option<usize> {
+pub(crate) fn declared_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
@@ -87,7 +89,7 @@ pub(crate) fn too_large(most: usize) -> ApiError {
 }
 
 /// Returns the error for a body that is not declared to be JSON.
-pub(super) fn not_json() -> ApiError {
+pub(crate) fn not_json() -> ApiError {
     let text = "the body must be JSON: send the header \"Content-Type: application/json\"";
     ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::ContentTypeNotJson, text)
 }
@@ -97,7 +99,7 @@ pub(super) fn not_json() -> ApiError {
 ///
 /// # Errors
 /// The content type or the charset is not supported.
-pub(super) fn check_type(request: &Request) -> Result<(), ApiError> {
+pub(crate) fn check_type(request: &Request) -> Result<(), ApiError> {
     let value = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parts = value.split(';').map(|part| part.trim().to_ascii_lowercase());
     let essence = parts.next().unwrap_or_default();
@@ -113,4 +115,12 @@ pub(super) fn check_type(request: &Request) -> Result<(), ApiError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the error for a body that could not be read.
+pub(crate) fn broken_body(error: &(dyn std::error::Error + 'static), most: usize) -> ApiError {
+    if error.is::<http_body_util::LengthLimitError>() {
+        return too_large(most);
+    }
+    ApiError::bad_request(ErrorCode::BodyBroken, "the body could not be read completely")
 }
