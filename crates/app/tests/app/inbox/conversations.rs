@@ -13,7 +13,7 @@ use journeyman_testkit::{HostCall, MemoryHost, Moment};
 
 use super::fixtures::{InboxFixture, PULL, comment, created, edited, issue, labeled, review, submitted};
 
-const PLACE: CommentTarget = CommentTarget::Pull(PULL);
+const TARGET: CommentTarget = CommentTarget::Pull(PULL);
 
 /// An image on the code host.
 const IMAGE: &str = "https://host.example/user-attachments/assets/0f8fad5b-d9cb-469f-a165-70867728950e";
@@ -28,7 +28,7 @@ fn described(author: &HostUser, body: &str) -> Option<Subject> {
 }
 
 fn put(inbox: &InboxFixture, subject: Option<Subject>, comments: Vec<Said>) {
-    inbox.host.put_conversation(PLACE, Conversation { subject, comments, is_incomplete: false });
+    inbox.host.put_conversation(TARGET, Conversation { subject, comments, is_incomplete: false });
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn what_a_thread_shows_is_not_shown_twice() {
             is_edited: false,
         };
         let comments = vec![earlier("31", "Why a list?"), earlier("35", "@journeyman change it")];
-        inbox.host.put_thread(PLACE, HostThread { id: "31".to_owned(), is_resolved: None, comments });
+        inbox.host.put_thread(TARGET, HostThread { id: "31".to_owned(), is_resolved: None, comments });
         let reply = HostComment {
             kind: CommentKind::Line,
             position: Some(Position::whole_file("a.rs".to_owned())),
@@ -384,7 +384,7 @@ async fn a_review_with_forty_comments_threads_suggestions_and_images_is_one_mess
                 };
                 let comments =
                     vec![earlier(&format!("t{number}"), &format!("Earlier {number}")), earlier(&line.id, "")];
-                inbox.host.put_thread(PLACE, HostThread { id: format!("t{number}"), is_resolved: None, comments });
+                inbox.host.put_thread(TARGET, HostThread { id: format!("t{number}"), is_resolved: None, comments });
             }
         }
         put(&inbox, described(&maria, &"d".repeat(60_000)), vec![said(&inbox, "11", &maria, &"c".repeat(60_000))]);
