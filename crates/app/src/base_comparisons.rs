@@ -270,8 +270,8 @@ async fn compare(
     compared.inspect_err(warn).ok()
 }
 
-/// Returns pull requests in the order of the comparison: those without a result first, then the others from another
-/// place in each comparison. The code host is asked about some of them only.
+/// Returns pull requests in the order of the comparison: those without a result first, then the others, from another
+/// start in each comparison. The code host is asked about some of them only.
 fn in_order(open: &[PullRef], known: &[ComparedPull], claims: u64) -> Vec<PullRef> {
     let is_known = |pull: &&PullRef| known.iter().any(|one| one.pull == **pull);
     let (mut old, mut order): (Vec<PullRef>, Vec<PullRef>) = (Vec::new(), Vec::new());

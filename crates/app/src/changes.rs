@@ -10,7 +10,7 @@ use journeyman_core::inbox::text::Dialect;
 use journeyman_core::key::Scope;
 use journeyman_core::message::DeliveryMode;
 use journeyman_core::ports::Accepted;
-use journeyman_core::pull::LinePlace;
+use journeyman_core::pull::LinePosition;
 use journeyman_core::pull::comment::check;
 use journeyman_core::suggestion::Replaces;
 
@@ -22,7 +22,19 @@ pub struct LineComments {
     /// The changes that the lines are of, such as "the changes of this job".
     pub subject: String,
     /// The lines, which the caller has found in the diff, with the texts.
-    pub comments: Vec<(LinePlace, String)>,
+    pub comments: Vec<(LinePosition, String)>,
+}
+
+impl LineComments {
+    /// Returns the text of the comments in the fingerprint of the request. The store keeps fingerprints of earlier
+    /// requests, so the text must not change.
+    #[must_use]
+    pub fn fingerprint_text(&self) -> String {
+        let Self { subject, comments } = self;
+        let of_comment = |(line, body): &(LinePosition, String)| format!("({}, {body:?})", line.fingerprint_text());
+        let comments: Vec<String> = comments.iter().map(of_comment).collect();
+        format!("LineComments {{ subject: {subject:?}, comments: [{}] }}", comments.join(", "))
+    }
 }
 
 impl UseCases {
@@ -65,5 +77,23 @@ impl UseCases {
         let prompt = prompt_about(&new.subject, &parts, Dialect::of(None), &self.boundary());
         let request = MessageRequest { prompt, delivery: DeliveryMode::Queue };
         self.send_message(caller, project, job, request, idempotency).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_core::position::DiffSide;
+
+    use super::*;
+
+    #[test]
+    fn the_text_of_comments_in_fingerprints_does_not_change() {
+        let line =
+            LinePosition { path: "a.rs".to_owned(), side: DiffSide::Old, line: 3, hunk: "@@ -3 +2 @@\n-b".to_owned() };
+        let comments = vec![(line.clone(), "Why?".to_owned()), (line, "\"b\"".to_owned())];
+        let line = r#"LinePlace { path: "a.rs", side: Old, line: 3, hunk: "@@ -3 +2 @@\n-b" }"#;
+        let expected =
+            format!(r#"LineComments {{ subject: "the changes", comments: [({line}, "Why?"), ({line}, "\"b\"")] }}"#);
+        assert_eq!(LineComments { subject: "the changes".to_owned(), comments }.fingerprint_text(), expected);
     }
 }

@@ -165,7 +165,7 @@ impl UseCases {
         Ok(Seen { checks: Some(found), next })
     }
 
-    /// Sets the status of the service if the host had no place for it at the last look, and has one now: GitLab may make
+    /// Sets the status of the service if the host could not store one at the last look, and can now: GitLab may make
     /// the pipeline of a commit long after the push.
     async fn set_late_status(&self, look: &Look<'_>, found: &[Check]) -> Result<(), Problem> {
         let lacks_status = |checks: &[Check]| {
@@ -289,8 +289,8 @@ async fn failed_on_base(look: &Look<'_>) -> Result<BTreeSet<String>, Problem> {
 /// be clear without it.
 async fn with_logs(checks: &dyn Checks, failed: &[&Check]) -> Result<Vec<FailedCheck>, Problem> {
     let mut found = Vec::new();
-    for (place, check) in failed.iter().enumerate() {
-        let is_read = place < MOST_LOGS;
+    for (index, check) in failed.iter().enumerate() {
+        let is_read = index < MOST_LOGS;
         let log = text_of(checks, check.log.as_deref().filter(|_| is_read)).await?;
         let report = text_of(checks, check.report.as_deref().filter(|_| is_read)).await?;
         found.push(FailedCheck { check: (*check).clone(), log, report });

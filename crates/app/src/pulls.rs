@@ -15,7 +15,7 @@ use journeyman_core::ports::{AdminError, PullPagesError, UpdateError};
 use journeyman_core::project::{Address, Project, parse_address};
 use journeyman_core::pull::comment::{check, check_summary};
 use journeyman_core::pull::{
-    Comment, LinePlace, LocalPull, MergeMethod, NewComment, NewMerge, NewPull, PullEnding, Resolution, Verdict,
+    Comment, LinePosition, LocalPull, MergeMethod, NewComment, NewMerge, NewPull, PullEnding, Resolution, Verdict,
     check_pull,
 };
 use journeyman_core::refusal;
@@ -28,7 +28,7 @@ pub struct PullComment {
     /// The text, in Markdown.
     pub body: String,
     /// The line that the comment is about.
-    pub line: Option<LinePlace>,
+    pub line: Option<LinePosition>,
     /// `true` if the comment waits for a review.
     pub is_draft: bool,
 }
@@ -38,6 +38,16 @@ impl PullComment {
     #[must_use]
     pub const fn new(body: String) -> Self {
         Self { body, line: None, is_draft: false }
+    }
+
+    /// Returns the text of the comment in the fingerprint of the request. The store keeps fingerprints of earlier
+    /// requests, so the text must not change.
+    fn fingerprint_text(&self) -> String {
+        let Self { body, line, .. } = self;
+        match line {
+            Some(line) => format!("Some({}) {body}", line.fingerprint_text()),
+            None => format!("None {body}"),
+        }
     }
 }
 
@@ -188,7 +198,7 @@ impl UseCases {
             Request::Message | Request::Stop | Request::Help => Commented::Sent,
         };
         let what = if new.is_draft { "draft" } else { "comment" };
-        let once = at.once(caller, once, what, &format!("{:?} {}", new.line, new.body));
+        let once = at.once(caller, once, what, &new.fingerprint_text());
         if self.replay(once.as_ref().map(|once| &once.claim)).await?.is_some() {
             return Ok(done);
         }
@@ -213,11 +223,11 @@ impl UseCases {
         caller: &Caller,
         project: &ProjectId,
         number: u64,
-        place: u64,
+        comment: u64,
     ) -> Result<(), Error> {
         let at = self.commented(caller, project, number).await?;
         let author = caller.id();
-        let decide = move |state: &_| decision::pull::remove_draft(state, &author, place);
+        let decide = move |state: &_| decision::pull::remove_draft(state, &author, comment);
         self.administer(PullToChange(at.pull.repository, number), None, decide).await?;
         Ok(())
     }
@@ -232,7 +242,7 @@ impl UseCases {
         caller: &Caller,
         project: &ProjectId,
         number: u64,
-        place: u64,
+        comment: u64,
         is_resolved: bool,
     ) -> Result<(), Error> {
         let at = self.commented(caller, project, number).await?;
@@ -240,7 +250,7 @@ impl UseCases {
         let resolution = is_resolved.then_some(resolution);
         let action = if is_resolved { "pull.comments_resolved" } else { "pull.comments_reopened" };
         let audit = self.audit(caller, action, audited(&at.project, number));
-        let decide = move |state: &_| decision::pull::resolve(state, place, resolution.as_ref(), audit.clone());
+        let decide = move |state: &_| decision::pull::resolve(state, comment, resolution.as_ref(), audit.clone());
         self.administer(PullLines(at.pull.repository, number), None, decide).await?;
         Ok(())
     }
@@ -395,4 +405,21 @@ fn repository(project: &Project) -> Result<String, Error> {
 /// Returns the pull request as the subject of an audit entry.
 fn audited(project: &Project, number: u64) -> String {
     format!("{}#{number}", project.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_core::position::DiffSide;
+
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_comment_in_fingerprints_does_not_change() {
+        let mut comment = PullComment::new("Why?".to_owned());
+        assert_eq!(comment.fingerprint_text(), "None Why?");
+        let hunk = "@@ -1 +3 @@\n+b".to_owned();
+        comment.line = Some(LinePosition { path: "a.rs".to_owned(), side: DiffSide::New, line: 3, hunk });
+        let text = r#"Some(LinePlace { path: "a.rs", side: New, line: 3, hunk: "@@ -1 +3 @@\n+b" }) Why?"#;
+        assert_eq!(comment.fingerprint_text(), text);
+    }
 }

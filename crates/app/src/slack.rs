@@ -257,14 +257,14 @@ impl UseCases {
             findings.push(Finding::warning("channels", text));
         }
         let posts = self.parts().store.slack_posts(id, None, 100).await?;
-        if let Some((channel, error)) = posts.iter().find_map(|post| Some((&post.place.channel, post.error()?))) {
+        if let Some((channel, error)) = posts.iter().find_map(|post| Some((&post.thread.channel, post.error()?))) {
             findings.push(Finding::warning("posts", format!("in {channel}: {error}")));
         }
         Ok(findings)
     }
 
     async fn arrivals(&self, id: SlackWorkspaceId) -> Result<Finding, Error> {
-        let filter = SlackEventFilter { workspace: id, place: None, before: None, limit: 1 };
+        let filter = SlackEventFilter { workspace: id, thread: None, before: None, limit: 1 };
         let last = self.parts().store.slack_events(filter).await?.into_iter().next();
         Ok(match last {
             Some(event) => Finding::ok_at("events", "the last one arrived", event.received_at),
@@ -291,7 +291,7 @@ impl UseCases {
         limit: usize,
     ) -> Result<Vec<SlackInboxEvent>, Error> {
         self.slack_workspace(caller, id).await?;
-        let filter = SlackEventFilter { workspace: id, place: None, before, limit };
+        let filter = SlackEventFilter { workspace: id, thread: None, before, limit };
         Ok(self.parts().store.slack_events(filter).await?)
     }
 

@@ -38,7 +38,7 @@ const BATCH: usize = 8;
 /// The number of messages that are read at once.
 const PAGE: usize = 200;
 
-/// A message with the place of its summary.
+/// A message whose summary is shown in a discussion.
 pub(crate) struct Summary<'a> {
     pub(crate) job: &'a Job,
     pub(crate) message: &'a Message,
@@ -78,17 +78,17 @@ impl UseCases {
         plan: Option<&PlanProgress>,
         creates: bool,
     ) -> Result<Option<String>, Failed> {
-        let Some(place) = answer::place(summary.message) else { return Ok(None) };
+        let Some(target) = answer::target(summary.message) else { return Ok(None) };
         let id = summary.message.id;
         let holder = self.lock_summary(id).await?;
-        let shown = self.show_progress_at(place, summary, plan, creates).await;
+        let shown = self.show_progress_at(target, summary, plan, creates).await;
         self.unlock_summary(id, holder).await?;
         shown
     }
 
     async fn show_progress_at(
         &self,
-        place: CommentTarget,
+        target: CommentTarget,
         summary: &Summary<'_>,
         plan: Option<&PlanProgress>,
         creates: bool,
@@ -98,7 +98,7 @@ impl UseCases {
         let Some(text) = answer::progress(&message, plan, waiting, &self.job_page(summary.job)) else {
             return Ok(None);
         };
-        match summary.discussion.show(place, &answer::marker(&message), &text, creates).await {
+        match summary.discussion.show(target, &answer::marker(&message), &text, creates).await {
             // The answer will meet the same, and say so in the log.
             Err(ForgeError::NotFound(_) | ForgeError::Denied(_) | ForgeError::Refused(_)) | Ok(_) => Ok(Some(text)),
             Err(error) => Err(error.into()),
@@ -108,10 +108,10 @@ impl UseCases {
     /// Shows where the review of a message is in its summary, if there is one.
     pub(crate) async fn show_review(&self, summary: &Summary<'_>, review: &str) -> Result<(), Failed> {
         let Summary { job, message, discussion } = summary;
-        let Some(place) = answer::place(message).filter(|_| discussion.can_update()) else { return Ok(()) };
+        let Some(target) = answer::target(message).filter(|_| discussion.can_update()) else { return Ok(()) };
         let holder = self.lock_summary(message.id).await?;
         let text = answer::reviewed(review, &self.job_page(job));
-        let shown = discussion.show(place, &answer::marker(message), &text, false).await;
+        let shown = discussion.show(target, &answer::marker(message), &text, false).await;
         self.unlock_summary(message.id, holder).await?;
         shown?;
         Ok(())
@@ -121,7 +121,9 @@ impl UseCases {
     /// false if there is no answer.
     pub(crate) async fn show_answer(&self, summary: &Summary<'_>, resolve: Resolve) -> Result<bool, Failed> {
         let Summary { job, message, discussion } = summary;
-        let (Some(place), reason) = (answer::place(message), self.reason_of(message).await?) else { return Ok(false) };
+        let (Some(target), reason) = (answer::target(message), self.reason_of(message).await?) else {
+            return Ok(false);
+        };
         let page = self.job_page(job);
         let text = |refused: &[String]| answer::answer(message, reason.as_ref(), &page, refused);
         let Some(first) = text(&[]) else { return Ok(false) };
@@ -131,16 +133,16 @@ impl UseCases {
             if is_withdrawn {
                 return Ok(false);
             }
-            discussion.comment(place, &answer::marker(message), &first).await?;
+            discussion.comment(target, &answer::marker(message), &first).await?;
             return Ok(true);
         }
         let holder = self.lock_summary(message.id).await?;
         let marker = answer::marker(message);
         let shown = async {
-            let Some(url) = discussion.show(place, &marker, &first, !is_withdrawn).await? else { return Ok(()) };
-            let refused = reply(*discussion, place, message, &url, resolve).await?;
+            let Some(url) = discussion.show(target, &marker, &first, !is_withdrawn).await? else { return Ok(()) };
+            let refused = reply(*discussion, target, message, &url, resolve).await?;
             if let Some(text) = text(&refused).filter(|_| !refused.is_empty()) {
-                discussion.show(place, &marker, &text, true).await?;
+                discussion.show(target, &marker, &text, true).await?;
             }
             Ok(())
         };
@@ -158,7 +160,7 @@ fn lock_name(message: MessageId) -> String {
 /// the comments whose threads accept no reply.
 async fn reply(
     discussion: &dyn Discussion,
-    place: CommentTarget,
+    target: CommentTarget,
     message: &Message,
     summary: &str,
     resolve: Resolve,
@@ -168,7 +170,7 @@ async fn reply(
         return Ok(Vec::new());
     }
     let new: Vec<_> = replies.iter().map(|one| one.reply.clone()).collect();
-    let results = discussion.reply(place, &new).await?;
+    let results = discussion.reply(target, &new).await?;
     let (mut refused, mut answered): (Vec<String>, Vec<InThread>) = (Vec::new(), Vec::new());
     for (one, result) in replies.into_iter().zip(results) {
         match result {
@@ -181,7 +183,7 @@ async fn reply(
         }
     }
     if resolve == Resolve::Answered && !answered.is_empty() {
-        match discussion.resolve(place, &answered).await {
+        match discussion.resolve(target, &answered).await {
             Err(error @ (ForgeError::NotFound(_) | ForgeError::Denied(_) | ForgeError::Refused(_))) => {
                 tracing::warn!(id = %message.id, %error, "threads could not be marked as resolved");
             }

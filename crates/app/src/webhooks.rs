@@ -124,7 +124,7 @@ impl UseCases {
     ///
     /// # Errors
     /// The caller is not an administrator, the project has no such webhook, the overlap is too long, or the store failed.
-    #[expect(clippy::too_many_arguments, reason = "a request with its place, its condition and its idempotency key")]
+    #[expect(clippy::too_many_arguments, reason = "a request with its project, its condition and its idempotency key")]
     pub async fn rotate_webhook(
         &self,
         caller: &Caller,

@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_text_without_its_effort_is_omitted_by_lines() {
-        let places = |effort| PlaceholderValues {
+        let values = |effort| PlaceholderValues {
             model: "p/m-{effort}{home}".to_owned(),
             dialect: "openai".to_owned(),
             model_name: "m".to_owned(),
@@ -328,10 +328,10 @@ mod tests {
                 Some("model = \"m\"\nurl = \"{model_url}\"\n"),
             ),
         ] {
-            assert_eq!(places(Some(Effort::XHigh)).fill(text).as_deref(), with, "{text}");
-            assert_eq!(places(None).fill(text).as_deref(), without, "{text}");
+            assert_eq!(values(Some(Effort::XHigh)).fill(text).as_deref(), with, "{text}");
+            assert_eq!(values(None).fill(text).as_deref(), without, "{text}");
         }
-        assert_eq!(places(None).fill("{{model}}").as_deref(), Some("{p/m-{effort}{home}}"), "a name is no template");
+        assert_eq!(values(None).fill("{{model}}").as_deref(), Some("{p/m-{effort}{home}}"), "a name is no template");
     }
 
     #[test]

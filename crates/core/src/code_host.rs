@@ -220,7 +220,7 @@ pub struct HostSecrets {
     pub webhook: Option<SecretValue>,
 }
 
-/// The place where a code host is defined.
+/// The source of the definition of a code host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefinedIn {
     /// The configuration file, so that it cannot be changed on pages.
@@ -248,7 +248,7 @@ pub struct CodeHost {
     pub trusted_bots: BTreeSet<String>,
     /// `true` if the host is polled where no webhook arrives.
     pub polls: bool,
-    /// The place where this host is defined.
+    /// The source of the definition of this host.
     pub defined_in: DefinedIn,
     /// The time of creation.
     pub created_at: Timestamp,

@@ -51,7 +51,7 @@ pub struct Prompt {
     pub delivery: DeliveryMode,
     /// The trace context of the request.
     pub traceparent: Option<TraceParent>,
-    /// The place on a code host that the prompt comes from.
+    /// The source of the prompt on a code host.
     pub source: Option<Box<MessageSource>>,
 }
 

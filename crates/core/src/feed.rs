@@ -107,9 +107,9 @@ pub struct FeedEvent {
 /// A stored event of the feed. Its type is a name, because a newer version may have stored it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedEntry {
-    /// The place in the feed, from 1. Later events have larger numbers, and every event that is stored after one was read
-    /// has a larger number than that one. Each epoch of the database begins with a jump ([`crate::epoch`]), so no two
-    /// events ever have the same number.
+    /// The position in the feed, from 1. Later events have larger numbers, and every event that is stored after one was
+    /// read has a larger number than that one. Each epoch of the database begins with a jump ([`crate::epoch`]), so no
+    /// two events ever have the same number.
     pub position: u64,
     /// The name of the type.
     pub kind: String,

@@ -484,11 +484,11 @@ mod tests {
         let secret = generate(&Counting(0.into()));
         assert_eq!(secret.len(), 42);
         assert!(hash(&secret).is_ok());
-        for place in PREFIX.len()..secret.len() {
+        for index in PREFIX.len()..secret.len() {
             let mut damaged = secret.clone().into_bytes();
-            damaged[place] = if damaged[place] == b'x' { b'y' } else { b'x' };
+            damaged[index] = if damaged[index] == b'x' { b'y' } else { b'x' };
             let damaged = String::from_utf8(damaged).expect("ASCII");
-            assert_eq!(hash(&damaged), Err(MalformedKey::Checksum), "at {place}");
+            assert_eq!(hash(&damaged), Err(MalformedKey::Checksum), "at {index}");
         }
         for other in ["", "jmn_", "sk_live_123", &secret[..41], &format!("{secret}x")] {
             assert_eq!(hash(other), Err(MalformedKey::Form), "{other}");

@@ -72,7 +72,7 @@ impl Origin {
     }
 }
 
-/// The place on a code host that a message came from.
+/// The source of a message on a code host: its comment, review, issue, commit or check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageSource {
     /// The origin of the message, or the one nearest to it that older versions know.
@@ -251,7 +251,7 @@ pub struct Message {
     pub answer: Option<String>,
     /// The trace context of the request that sent the message.
     pub traceparent: Option<TraceParent>,
-    /// The place on a code host that the message came from.
+    /// The source of the message on a code host.
     pub source: Option<MessageSource>,
 }
 
@@ -280,7 +280,7 @@ pub struct NewMessage {
     pub delivery: DeliveryMode,
     /// The trace context of the request.
     pub traceparent: Option<TraceParent>,
-    /// The place on a code host that the message comes from.
+    /// The source of the message on a code host.
     pub source: Option<Box<MessageSource>>,
 }
 
@@ -291,7 +291,7 @@ pub struct MessageText {
     pub prompt: String,
     /// The sender.
     pub author: Option<String>,
-    /// The place on the code host, with the comments as they are now.
+    /// The source on the code host, with the comments as they are now.
     pub source: Option<Box<MessageSource>>,
 }
 

@@ -35,11 +35,11 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     skip_wildcards(&parts, &mut reached);
     for character in text.chars() {
         let mut next = vec![false; parts.len() + 1];
-        for (place, part) in parts.iter().enumerate().filter(|(place, _)| reached[*place]) {
+        for (index, part) in parts.iter().enumerate().filter(|(index, _)| reached[*index]) {
             match part {
-                Part::One(one) if *one == character => next[place + 1] = true,
-                Part::InSegment if character != '/' => next[place] = true,
-                Part::Across => next[place] = true,
+                Part::One(one) if *one == character => next[index + 1] = true,
+                Part::InSegment if character != '/' => next[index] = true,
+                Part::Across => next[index] = true,
                 Part::One(_) | Part::InSegment => {}
             }
         }
@@ -51,9 +51,9 @@ pub fn matches(pattern: &str, text: &str) -> bool {
 
 /// Marks what follows a wildcard, because it may match no character.
 fn skip_wildcards(parts: &[Part], reached: &mut [bool]) {
-    for (place, part) in parts.iter().enumerate() {
-        if reached[place] && matches!(part, Part::InSegment | Part::Across) {
-            reached[place + 1] = true;
+    for (index, part) in parts.iter().enumerate() {
+        if reached[index] && matches!(part, Part::InSegment | Part::Across) {
+            reached[index + 1] = true;
         }
     }
 }

@@ -167,7 +167,7 @@ pub struct PullEnding {
 
 /// The line of a diff that a comment is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LinePlace {
+pub struct LinePosition {
     /// The path of the file; the former path if the file was deleted.
     pub path: String,
     /// The side: [`DiffSide::Old`] for a removed line.
@@ -178,17 +178,30 @@ pub struct LinePlace {
     pub hunk: String,
 }
 
-impl LinePlace {
+impl LinePosition {
     /// Returns the position in the form of all code hosts.
     #[must_use]
     pub fn position(&self) -> Position {
         Position::lines(self.path.clone(), LineRange::line(self.line), self.side)
     }
 
-    /// Returns whether both places are the same line with the same text.
+    /// Returns the text of this position in the fingerprints of requests. The store keeps fingerprints of earlier
+    /// requests, so the text must not change.
+    #[must_use]
+    pub fn fingerprint_text(&self) -> String {
+        let Self { path, side, line, hunk } = self;
+        let side = match side {
+            DiffSide::Old => "Old",
+            DiffSide::New => "New",
+        };
+        format!("LinePlace {{ path: {path:?}, side: {side}, line: {line}, hunk: {hunk:?} }}")
+    }
+
+    /// Returns whether both positions are the same line with the same text.
     #[must_use]
     pub fn is_same_line(&self, other: &Self) -> bool {
-        let text = |place: &Self| place.hunk.lines().next_back().map(|line| line.trim_end_matches('\r').to_owned());
+        let text =
+            |position: &Self| position.hunk.lines().next_back().map(|line| line.trim_end_matches('\r').to_owned());
         (&self.path, self.side, self.line) == (&other.path, other.side, other.line) && text(self) == text(other)
     }
 }
@@ -246,7 +259,7 @@ pub struct NewComment {
     /// The message to the job that an older version created from the comment. Newer messages name their comments.
     pub message: Option<MessageId>,
     /// The line that the comment is about.
-    pub line: Option<LinePlace>,
+    pub line: Option<LinePosition>,
     /// The number of the review that the comment is part of. The text of a review has its own number here.
     pub review: Option<u64>,
     /// `true` until the author submits the review that the comment is for. Others do not see it before.
@@ -261,7 +274,7 @@ pub struct NewComment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comment {
     /// The number on the pull request, from 1.
-    pub place: u64,
+    pub number: u64,
     /// The content of the comment.
     pub comment: NewComment,
 }
@@ -270,7 +283,7 @@ impl Comment {
     /// Returns the part of the comment that can change after it was submitted.
     #[must_use]
     pub fn state(&self) -> CommentState {
-        CommentState { place: self.place, resolved: self.comment.resolved.clone() }
+        CommentState { number: self.number, resolved: self.comment.resolved.clone() }
     }
 }
 
@@ -278,7 +291,7 @@ impl Comment {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CommentState {
     /// The number on the pull request, from 1.
-    pub place: u64,
+    pub number: u64,
     /// The resolution, for a comment on a line; `None` while it is open.
     pub resolved: Option<Resolution>,
 }
@@ -287,13 +300,13 @@ impl Comment {
     /// Returns true if the comment stands on its own, and false for the comments that a review consists of.
     #[must_use]
     pub fn is_root(&self) -> bool {
-        self.comment.review.is_none_or(|review| review == self.place)
+        self.comment.review.is_none_or(|review| review == self.number)
     }
 
     /// Returns true for the comment that has the text and the verdict of a review.
     #[must_use]
     pub fn is_review(&self) -> bool {
-        self.comment.review == Some(self.place)
+        self.comment.review == Some(self.number)
     }
 }
 
@@ -308,8 +321,8 @@ pub struct PullReviews {
 }
 
 impl PullReviews {
-    /// Adds the comments of another author. `approval` and `request` are the places of the author's latest reviews that
-    /// approve the changes, and that request changes.
+    /// Adds the comments of another author. `approval` and `request` are the numbers of the author's latest reviews
+    /// that approve the changes, and that request changes.
     pub fn add(&mut self, comments: u64, approval: Option<u64>, request: Option<u64>) {
         self.comments += comments;
         if request > approval {
@@ -418,4 +431,19 @@ pub struct IndexedPull {
     /// The time at which it was recorded as merged or closed; `None` while it is open, or if an older version recorded
     /// its end.
     pub ended_at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_line_position_in_fingerprints_does_not_change() {
+        let hunk = "@@ -1 +3 @@\n+\"b\"".to_owned();
+        let new = LinePosition { path: "src/a.rs".to_owned(), side: DiffSide::New, line: 3, hunk };
+        let old = LinePosition { side: DiffSide::Old, ..new.clone() };
+        let text = r#"LinePlace { path: "src/a.rs", side: New, line: 3, hunk: "@@ -1 +3 @@\n+\"b\"" }"#;
+        assert_eq!(new.fingerprint_text(), text);
+        assert_eq!(old.fingerprint_text(), text.replace("New", "Old"));
+    }
 }

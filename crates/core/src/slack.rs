@@ -314,7 +314,7 @@ pub struct SlackInboxEvent {
     /// The number, in the order of arrival.
     pub number: u64,
     /// The thread.
-    pub place: SlackThreadId,
+    pub thread: SlackThreadId,
     /// The ID of the event at Slack.
     pub event_id: String,
     /// The timestamp of the message.

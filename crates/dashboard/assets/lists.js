@@ -57,7 +57,7 @@
     for (const one of boxes.slice(Math.min(from, to), Math.max(from, to) + 1)) one.checked = box.checked;
   });
 
-  // Inserts a text at the place of the cursor.
+  // Inserts a text at the cursor.
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-insert]");
     const area = button?.form?.querySelector("textarea") ?? button?.closest("form")?.querySelector("textarea");

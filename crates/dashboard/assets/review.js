@@ -133,22 +133,22 @@
     if (cell.children.length === 0) cell.closest("tr").remove();
   }
 
-  function openForm(place, text = "") {
+  function openForm(line, text = "") {
     // A text that was begun stays until it is added or discarded.
     const begun = document.querySelector("#remark textarea");
     if (begun?.value.trim()) return begun.focus();
     closeForm();
     const note = form().cloneNode(true);
-    for (const name of ["path", "side", "line"]) note.elements[name].value = place[name];
-    const label = `${place.side === "old" ? "removed " : ""}line ${place.line}`;
+    for (const name of ["path", "side", "line"]) note.elements[name].value = line[name];
+    const label = `${line.side === "old" ? "removed " : ""}line ${line.line}`;
     for (const word of note.querySelectorAll("[data-line]")) word.textContent = label;
     enhance(note);
     const field = note.elements.body;
     field.value = text;
-    const cell = document.getElementById(place.id);
+    const cell = document.getElementById(line.id);
     rowBelow(cell).append(note);
     cell.closest("tr").classList.add("picked");
-    history.replaceState(history.state, "", `#${place.id}`);
+    history.replaceState(history.state, "", `#${line.id}`);
     field.focus({ preventScroll: false });
   }
 
@@ -261,13 +261,13 @@
       const row = document.getElementById(line.querySelector("td[id]").id)?.closest("tr");
       const isSame = row?.textContent === line.textContent && row?.closest(".file").dataset.path === line.closest(".file").dataset.path;
       if (!isSame) continue;
-      let talk = row.nextElementSibling;
-      if (!talk?.matches(".talk:has(> td > [data-thread])")) {
-        talk = found.cloneNode(false);
-        talk.append(found.cells[0].cloneNode(false));
-        row.after(talk);
+      let below = row.nextElementSibling;
+      if (!below?.matches(".talk:has(> td > [data-thread])")) {
+        below = found.cloneNode(false);
+        below.append(found.cells[0].cloneNode(false));
+        row.after(below);
       }
-      talk.cells[0].append(thread);
+      below.cells[0].append(thread);
       window.enhance?.(thread);
     }
   }
@@ -485,10 +485,10 @@
     const reply = target.closest("[data-reply]");
     const number = reply ? document.getElementById(reply.hash.slice(1))?.querySelector(":scope > a") : target.closest(".lines .no > a");
     if (number && form()) {
-      const place = lineOf(number);
-      if (!place) return;
+      const line = lineOf(number);
+      if (!line) return;
       event.preventDefault();
-      openForm(place);
+      openForm(line);
     }
   });
 
@@ -519,10 +519,10 @@
         break;
       }
       case "i": {
-        const line = document.activeElement?.closest?.(".lines .no > a") ?? document.querySelector(".lines .no:target > a");
-        if (!line || !form()) return;
-        const place = lineOf(line);
-        if (place) openForm(place);
+        const number = document.activeElement?.closest?.(".lines .no > a") ?? document.querySelector(".lines .no:target > a");
+        if (!number || !form()) return;
+        const line = lineOf(number);
+        if (line) openForm(line);
         break;
       }
       default: return;

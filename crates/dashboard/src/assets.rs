@@ -99,8 +99,8 @@ mod tests {
     fn no_style_or_script_loads_anything_from_another_host() {
         for (name, _, content) in FILES.into_iter().filter(|(name, ..)| *name != "turbo.js") {
             for bad in ["@import", "url(", "http://", "https://", "eval(", "innerHTML"] {
-                let place = content.find(bad).map(|at| &content[at..(at + 60).min(content.len())]);
-                assert!(place.is_none_or(|place| place.contains("www.w3.org")), "{name}: {place:?}");
+                let found = content.find(bad).map(|at| &content[at..(at + 60).min(content.len())]);
+                assert!(found.is_none_or(|found| found.contains("www.w3.org")), "{name}: {found:?}");
             }
         }
     }

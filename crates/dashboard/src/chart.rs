@@ -8,9 +8,9 @@ pub(crate) const MAX_KEYS: usize = 4;
 /// The classes of the colors in lists, and in charts.
 const KEYS: [(&str, &str); MAX_KEYS + 1] = [("k1", "v1"), ("k2", "v2"), ("k3", "v3"), ("k4", "v4"), ("k5", "v5")];
 
-/// Returns the class of the color of the series at a place in lists.
-pub(crate) fn key(place: usize) -> &'static str {
-    KEYS.get(place).map_or("k5", |(list, _)| *list)
+/// Returns the class of the color of the series with this index in lists.
+pub(crate) fn key(index: usize) -> &'static str {
+    KEYS.get(index).map_or("k5", |(list, _)| *list)
 }
 
 /// A part of a bar.
@@ -57,14 +57,14 @@ impl Area {
         [0, end / 2, end].map(line).into()
     }
 
-    /// Stacks the amounts of a day, with a gap between them. Each amount has the place of its series.
+    /// Stacks the amounts of a day, with a gap between them. Each amount is given with the index of its series.
     pub(crate) fn stack(&self, day: i32, amounts: &[(usize, u64)], end: u64) -> Vec<Bar> {
         let mut below = 0_u64;
         let mut bars = Vec::new();
-        for (place, micros) in amounts.iter().filter(|(_, micros)| *micros > 0) {
+        for (index, micros) in amounts.iter().filter(|(_, micros)| *micros > 0) {
             let (bottom, upper) = (self.y_of(below, end), self.y_of(below.saturating_add(*micros), end));
             bars.push(Bar {
-                class: KEYS.get(*place).map_or("v5", |(_, chart)| *chart),
+                class: KEYS.get(*index).map_or("v5", |(_, chart)| *chart),
                 x: decimal(self.middle(day) - self.bar / 2.0),
                 y: decimal(upper),
                 height: decimal((bottom - upper - 1.0).max(0.8)),

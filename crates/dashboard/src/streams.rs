@@ -1,5 +1,5 @@
-//! What event streams have in common: the place where a browser continues, and a limit on the open streams of a user,
-//! because each takes memory and one of the server's connections.
+//! What event streams have in common: the position where a browser continues, and a limit on the open streams of a
+//! user, because each takes memory and one of the server's connections.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

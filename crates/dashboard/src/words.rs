@@ -48,8 +48,8 @@ pub(crate) fn brief(time: Duration) -> String {
 pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -154,7 +154,7 @@ pub(crate) fn date(day: i64) -> String {
     let text = format_day(day);
     let mut parts = text.rsplit('-').map(|part| part.parse::<usize>().unwrap_or_default());
     let (date, month) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let month = month.checked_sub(1).and_then(|place| MONTHS.get(place)).unwrap_or(&"");
+    let month = month.checked_sub(1).and_then(|index| MONTHS.get(index)).unwrap_or(&"");
     format!("{month} {date}")
 }
 

@@ -83,8 +83,8 @@ fn encoded_uuid(uuid: &str) -> String {
 }
 
 /// Returns the number of the pull request; Bitbucket has no issues.
-fn pull_of(place: CommentTarget) -> Result<u64, ForgeError> {
-    match place {
+fn pull_of(target: CommentTarget) -> Result<u64, ForgeError> {
+    match target {
         CommentTarget::Pull(number) => Ok(number),
         CommentTarget::Issue(_) => Err(ForgeError::Refused("Bitbucket Cloud has no issues".to_owned())),
     }
@@ -202,8 +202,8 @@ impl Api for Bitbucket {
         if refused.is_empty() { Ok(()) } else { Err(ForgeError::Refused(refused.join("; "))) }
     }
 
-    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError> {
-        let path = format!("/pullrequests/{}/comments?sort=created_on&pagelen=100", pull_of(place)?);
+    async fn comments(&self, repository: &HostRepository, target: CommentTarget) -> Result<Vec<Written>, ForgeError> {
+        let path = format!("/pullrequests/{}/comments?sort=created_on&pagelen=100", pull_of(target)?);
         let found: Vec<wire::Comment> = self.list(at(repository, &path)).await?;
         let written = found.into_iter().filter(|comment| !comment.deleted);
         Ok(written.map(wire::Comment::into_written).collect())
@@ -212,10 +212,10 @@ impl Api for Bitbucket {
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError> {
-        let path = at(repository, &format!("/pullrequests/{}/comments", pull_of(place)?));
+        let path = at(repository, &format!("/pullrequests/{}/comments", pull_of(target)?));
         let body = json!({"content": {"raw": wire::hidden(text)}});
         let written: wire::Comment = self.call(Method::POST, &path, Some(&body)).await?.ok()?.json()?;
         Ok(written.into_url())
@@ -224,11 +224,11 @@ impl Api for Bitbucket {
     async fn update_comment(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         comment: &str,
         text: &str,
     ) -> Result<(), ForgeError> {
-        let path = at(repository, &format!("/pullrequests/{}/comments/{}", pull_of(place)?, encoded(comment)));
+        let path = at(repository, &format!("/pullrequests/{}/comments/{}", pull_of(target)?, encoded(comment)));
         let body = json!({"content": {"raw": wire::hidden(text)}});
         self.call(Method::PUT, &path, Some(&body)).await?.ok().map(drop)
     }
@@ -236,11 +236,11 @@ impl Api for Bitbucket {
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         (_, to): (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError> {
-        let path = at(repository, &format!("/pullrequests/{}/comments", pull_of(place)?));
+        let path = at(repository, &format!("/pullrequests/{}/comments", pull_of(target)?));
         let parent = number_of_comment(&to.id)?;
         let body = json!({"content": {"raw": wire::hidden(text)}, "parent": {"id": parent}});
         let written: wire::Comment = self.call(Method::POST, &path, Some(&body)).await?.ok()?.json()?;
@@ -250,10 +250,10 @@ impl Api for Bitbucket {
     async fn resolve(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         threads: &[HostThread],
     ) -> Result<(), ForgeError> {
-        let pull = pull_of(place)?;
+        let pull = pull_of(target)?;
         for thread in threads {
             let path = at(repository, &format!("/pullrequests/{pull}/comments/{}/resolve", encoded(&thread.id)));
             // The description has no body, but without one the service answers with status 400.
@@ -299,10 +299,10 @@ impl Api for Bitbucket {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError> {
-        let path = format!("/pullrequests/{}/comments?sort=created_on&pagelen=100", pull_of(place)?);
+        let path = format!("/pullrequests/{}/comments?sort=created_on&pagelen=100", pull_of(target)?);
         Ok(threads::of(self.list(at(repository, &path)).await?, of))
     }
 
@@ -313,10 +313,10 @@ impl Api for Bitbucket {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        self.read_conversation(repository, place, since).await
+        self.read_conversation(repository, target, since).await
     }
 
     async fn file(
@@ -365,10 +365,10 @@ impl Api for Bitbucket {
         let (newest, numbers) =
             if has_pipelines { self.pipelines(repository, sha).await? } else { (Vec::new(), Vec::new()) };
         let mut checks = Vec::new();
-        for (place, pipeline) in newest.iter().enumerate() {
+        for (index, pipeline) in newest.iter().enumerate() {
             let is_it = |status: &wire::Status| status.pipeline() == Some(pipeline.build_number);
             let status = statuses.iter().position(is_it).map(|found| statuses.remove(found));
-            if place >= PIPELINES {
+            if index >= PIPELINES {
                 checks.extend(status.map(wire::Status::into_check));
                 continue;
             }

@@ -145,8 +145,8 @@ fn owner_page(key: &str) -> String {
 }
 
 /// Returns the number of the pull request of a conversation.
-fn number_of(place: CommentTarget) -> Result<u64, ForgeError> {
-    match place {
+fn number_of(target: CommentTarget) -> Result<u64, ForgeError> {
+    match target {
         CommentTarget::Pull(number) => Ok(number),
         CommentTarget::Issue(_) => Err(ForgeError::Refused("Bitbucket Data Center has no issues".to_owned())),
     }
@@ -276,8 +276,8 @@ impl Api for BitbucketDataCenter {
         merge::request(self, repository, number).await
     }
 
-    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError> {
-        let (location, number) = (Location::current(repository)?, number_of(place)?);
+    async fn comments(&self, repository: &HostRepository, target: CommentTarget) -> Result<Vec<Written>, ForgeError> {
+        let (location, number) = (Location::current(repository)?, number_of(target)?);
         // The list of comments is that of one file.
         let path = format!("{}/{number}/activities?limit=100", location.pulls());
         let activities: Vec<Activity> = self.list(&path, |_| false).await?;
@@ -295,10 +295,10 @@ impl Api for BitbucketDataCenter {
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError> {
-        let (location, number) = (Location::current(repository)?, number_of(place)?);
+        let (location, number) = (Location::current(repository)?, number_of(target)?);
         let (path, body) =
             (format!("{}/{number}/comments", location.pulls()), json!({"text": with_hidden_comments(&fitting(text))}));
         let answer = self.call(Method::POST, &path, Some(&body)).await?;
@@ -309,22 +309,22 @@ impl Api for BitbucketDataCenter {
     async fn update_comment(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         comment: &str,
         text: &str,
     ) -> Result<(), ForgeError> {
         let change = ("text", json!(with_hidden_comments(&fitting(text))));
-        threads::change(self, &Location::current(repository)?, number_of(place)?, comment, change).await
+        threads::change(self, &Location::current(repository)?, number_of(target)?, comment, change).await
     }
 
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         (_, to): (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError> {
-        let (location, number) = (Location::current(repository)?, number_of(place)?);
+        let (location, number) = (Location::current(repository)?, number_of(target)?);
         let parent = number_of_comment(&to.id)?;
         let body = json!({"text": with_hidden_comments(&fitting(text)), "parent": {"id": parent}});
         let answer = self.call(Method::POST, &format!("{}/{number}/comments", location.pulls()), Some(&body)).await?;
@@ -335,10 +335,10 @@ impl Api for BitbucketDataCenter {
     async fn resolve(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         threads: &[HostThread],
     ) -> Result<(), ForgeError> {
-        let (location, number) = (Location::current(repository)?, number_of(place)?);
+        let (location, number) = (Location::current(repository)?, number_of(target)?);
         for thread in threads {
             threads::change(self, &location, number, &thread.id, ("threadResolved", json!(true))).await?;
         }
@@ -381,7 +381,7 @@ impl Api for BitbucketDataCenter {
         Ok(Vec::new())
     }
 
-    async fn placed(
+    async fn complete_comment(
         &self,
         repository: &HostRepository,
         pull: u64,
@@ -416,10 +416,10 @@ impl Api for BitbucketDataCenter {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError> {
-        let (location, number) = (Location::current(repository)?, number_of(place)?);
+        let (location, number) = (Location::current(repository)?, number_of(target)?);
         let found = self.activities_of(&location, number, of).await?;
         let roots = found.into_iter().filter_map(|activity| activity.comment);
         Ok(roots
@@ -447,10 +447,10 @@ impl Api for BitbucketDataCenter {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        self.read_conversation(repository, place, since).await
+        self.read_conversation(repository, target, since).await
     }
 
     async fn file(

@@ -311,7 +311,7 @@ mod tests {
                 assert_eq!(me.id, expected.to_string(), "{product:?}");
             }
             // The user is read again only after a change.
-            let is_it = |call: &&journeyman_testkit::code_host::Call| call.target.ends_with("/user");
+            let is_it = |call: &&journeyman_testkit::code_host::ApiRequest| call.target.ends_with("/user");
             assert_eq!(server.requests().iter().filter(is_it).count(), 3, "{product:?}");
         }
     }

@@ -261,8 +261,8 @@ impl Api for Gitea {
         merge::request(self, repository, number).await
     }
 
-    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError> {
-        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
+    async fn comments(&self, repository: &HostRepository, target: CommentTarget) -> Result<Vec<Written>, ForgeError> {
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = target;
         let read = self.get_all::<Comment>(repository, &format!("/issues/{number}/comments")).await;
         if matches!(read, Err(ForgeError::Unclear(_))) {
             // Gitea fails (status 500) if the issue does not exist.
@@ -280,10 +280,10 @@ impl Api for Gitea {
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError> {
-        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = target;
         let (path, body) = (format!("/issues/{number}/comments"), json!({"body": text}));
         let written: Comment = self.send(repository, Method::POST, &path, Some(&body)).await?.ok()?.json()?;
         Ok(written.html_url)
@@ -303,11 +303,11 @@ impl Api for Gitea {
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         (thread, _): (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError> {
-        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = target;
         // Gitea has it since version 1.27. Forgejo and older versions answer with status 404 or 405.
         let path = format!("/pulls/{number}/comments/{}/replies", encoded(&thread.id));
         let answer = self.send(repository, Method::POST, &path, Some(&json!({"body": text}))).await?;
@@ -365,7 +365,7 @@ impl Api for Gitea {
         // Replies of other people belong to the review too.
         comments.retain(|(comment, _)| comment.user.id == author);
         // Hosts list them in no order.
-        comments.sort_by_cached_key(|(comment, _)| comment.place());
+        comments.sort_by_cached_key(|(comment, _)| comment.sort_key());
         Ok(comments.into_iter().map(|(comment, thread)| comment.into_line(thread)).collect())
     }
 
@@ -392,7 +392,7 @@ impl Api for Gitea {
         Ok(found.split_off(first))
     }
 
-    async fn placed(
+    async fn complete_comment(
         &self,
         repository: &HostRepository,
         pull: u64,
@@ -441,11 +441,11 @@ impl Api for Gitea {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError> {
         // Only the comments of reviews are in threads.
-        let CommentTarget::Pull(pull) = place else { return Ok(Vec::new()) };
+        let CommentTarget::Pull(pull) = target else { return Ok(Vec::new()) };
         let reviews: BTreeSet<&str> = of.iter().filter_map(|one| one.review.as_deref()).collect();
         let mut threads = Vec::new();
         for review in reviews {
@@ -466,7 +466,7 @@ impl Api for Gitea {
         Ok((!found.is_pull()).then(|| found.into_issue()))
     }
 
-    async fn issue_asker(
+    async fn issue_requester(
         &self,
         repository: &HostRepository,
         issue: u64,
@@ -495,10 +495,10 @@ impl Api for Gitea {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        self.read_conversation(repository, place, since).await
+        self.read_conversation(repository, target, since).await
     }
 
     async fn file(

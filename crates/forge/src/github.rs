@@ -404,8 +404,8 @@ impl Api for Github {
         merge::request(self, repository, number).await
     }
 
-    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError> {
-        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
+    async fn comments(&self, repository: &HostRepository, target: CommentTarget) -> Result<Vec<Written>, ForgeError> {
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = target;
         let found: Vec<Comment> = self.list(repository, &format!("/issues/{number}/comments?per_page=100")).await?;
         let written = |comment: Comment| Written {
             id: comment.id.0,
@@ -419,10 +419,10 @@ impl Api for Github {
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError> {
-        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = target;
         let (path, body) = (format!("/issues/{number}/comments"), json!({"body": text}));
         let written: Comment = self.send(repository, Method::POST, &path, Some(&body)).await?.ok()?.json()?;
         Ok(written.html_url)
@@ -446,11 +446,11 @@ impl Api for Github {
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         (thread, _): (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError> {
-        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = target;
         // GitHub refuses replies to replies, so all are to the first comment.
         let path = format!("/pulls/{number}/comments/{}/replies", encoded(&thread.id));
         let answer = self.send(repository, Method::POST, &path, Some(&json!({"body": text}))).await?;
@@ -460,10 +460,10 @@ impl Api for Github {
     async fn resolve(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         threads: &[HostThread],
     ) -> Result<(), ForgeError> {
-        match place {
+        match target {
             CommentTarget::Pull(pull) => threads::resolve(self, repository, pull, threads).await,
             CommentTarget::Issue(_) => Ok(()),
         }
@@ -524,10 +524,10 @@ impl Api for Github {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError> {
-        match place {
+        match target {
             CommentTarget::Pull(pull) => threads::read(self, repository, pull, of).await,
             // There are no threads of comments on issues.
             CommentTarget::Issue(_) => Ok(Vec::new()),
@@ -546,10 +546,10 @@ impl Api for Github {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        self.read_conversation(repository, place, since).await
+        self.read_conversation(repository, target, since).await
     }
 
     async fn linked_issues(&self, repository: &HostRepository, issue: u64) -> Result<Vec<u64>, ForgeError> {

@@ -274,8 +274,8 @@ fn left_out(people: &[RequestedUser], now: &MergeRequest, problems: &mut Vec<Str
 }
 
 /// Returns the path of a pull request or an issue, below the repository.
-fn path_of(place: CommentTarget) -> String {
-    match place {
+fn path_of(target: CommentTarget) -> String {
+    match target {
         CommentTarget::Pull(number) => format!("/merge_requests/{number}"),
         CommentTarget::Issue(number) => format!("/issues/{number}"),
     }
@@ -389,8 +389,8 @@ impl Api for Gitlab {
         self.request_merge(repository, number).await
     }
 
-    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError> {
-        let path = path_of(place);
+    async fn comments(&self, repository: &HostRepository, target: CommentTarget) -> Result<Vec<Written>, ForgeError> {
+        let path = path_of(target);
         let noteable: Noteable = self.get(repository, &path).await?;
         let found = self.notes(repository, &path).await?;
         let by_people = found.into_iter().filter(|note| !note.system);
@@ -406,10 +406,10 @@ impl Api for Gitlab {
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError> {
-        let path = path_of(place);
+        let path = path_of(target);
         // The answer to the second request lacks the address.
         let noteable: Noteable = self.get(repository, &path).await?;
         let body = json!({"body": text});
@@ -424,22 +424,22 @@ impl Api for Gitlab {
     async fn update_comment(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         comment: &str,
         text: &str,
     ) -> Result<(), ForgeError> {
-        let path = format!("{}/notes/{}", path_of(place), encoded(comment));
+        let path = format!("{}/notes/{}", path_of(target), encoded(comment));
         self.send(repository, Method::PUT, &path, Some(&json!({"body": text}))).await?.ok().map(drop)
     }
 
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         (thread, _): (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError> {
-        let path = path_of(place);
+        let path = path_of(target);
         let noteable: Noteable = self.get(repository, &path).await?;
         let notes = format!("{path}/discussions/{}/notes", encoded(&thread.id));
         let answer = self.send(repository, Method::POST, &notes, Some(&json!({"body": text}))).await?;
@@ -449,13 +449,13 @@ impl Api for Gitlab {
     async fn resolve(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         threads: &[HostThread],
     ) -> Result<(), ForgeError> {
         // Only the threads of merge requests can be resolved.
-        let CommentTarget::Pull(_) = place else { return Ok(()) };
+        let CommentTarget::Pull(_) = target else { return Ok(()) };
         for thread in threads {
-            let path = format!("{}/discussions/{}", path_of(place), encoded(&thread.id));
+            let path = format!("{}/discussions/{}", path_of(target), encoded(&thread.id));
             self.send(repository, Method::PUT, &path, Some(&json!({"resolved": true}))).await?.ok()?;
         }
         Ok(())
@@ -467,7 +467,7 @@ impl Api for Gitlab {
         comment: &CommentRef,
         reaction: Reaction,
     ) -> Result<(), ForgeError> {
-        let place = match comment.kind {
+        let target = match comment.kind {
             CommentKind::Pull | CommentKind::Line => CommentTarget::Pull(comment.number),
             CommentKind::Issue => CommentTarget::Issue(comment.number),
             // GitLab has no reviews.
@@ -479,7 +479,7 @@ impl Api for Gitlab {
             Reaction::Done => "rocket",
             Reaction::Failed => "confused",
         };
-        let (path, body) = (format!("{}{of_note}/award_emoji", path_of(place)), json!({"name": name}));
+        let (path, body) = (format!("{}{of_note}/award_emoji", path_of(target)), json!({"name": name}));
         let answer = self.send(repository, Method::POST, &path, Some(&body)).await?;
         // GitLab answers a repeated reaction with status 404.
         if answer.status.is_client_error() && answer.message().contains("already been taken") {
@@ -506,10 +506,10 @@ impl Api for Gitlab {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError> {
-        threads::read(self, repository, place, of).await
+        threads::read(self, repository, target, of).await
     }
 
     async fn issue(&self, repository: &HostRepository, number: u64) -> Result<Option<HostIssue>, ForgeError> {
@@ -533,10 +533,10 @@ impl Api for Gitlab {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        self.read_conversation(repository, place, since).await
+        self.read_conversation(repository, target, since).await
     }
 
     async fn linked_issues(&self, repository: &HostRepository, issue: u64) -> Result<Vec<u64>, ForgeError> {

@@ -24,7 +24,7 @@ use journeyman_core::ports::{
 use journeyman_core::position::DiffSide;
 use journeyman_core::project::Project;
 use journeyman_core::pull::base_comparison::Conflicts;
-use journeyman_core::pull::{HostPull, LinePlace, MergeMethod, NewComment, NewMerge, NewPull, PullEnding};
+use journeyman_core::pull::{HostPull, LinePosition, MergeMethod, NewComment, NewMerge, NewPull, PullEnding};
 use journeyman_core::run::ReasonCode;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Role, User};
@@ -384,7 +384,8 @@ async fn a_review_has_the_comments_that_were_submitted_with_it() {
     let setup = setup().await;
     setup.commit("topic", "a.txt", "a\n").await;
     setup.open(&pull("topic")).await.unwrap();
-    let line = |line| LinePlace { path: "a.txt".into(), side: DiffSide::New, line, hunk: "@@ -0,0 +1 @@\n+a".into() };
+    let line =
+        |line| LinePosition { path: "a.txt".into(), side: DiffSide::New, line, hunk: "@@ -0,0 +1 @@\n+a".into() };
     let by = |body: &str, number| NewComment {
         author: "ada".into(),
         author_id: Some("usr_1".into()),

@@ -1,8 +1,8 @@
 //! The only code that starts git on the host, and the programs that belong to it, such as `ssh-keygen`.
 //!
-//! Git reads its configuration from many places, and several of them run programs. Therefore commands inherit nothing:
-//! no configuration of the system or the user, no hooks, no replaced objects, no prompts, no transport that runs a
-//! command. A credential is never in argv, an environment, a URL or a file with a name.
+//! Git reads its configuration from many files and variables, and several of them run programs. Therefore commands
+//! inherit nothing: no configuration of the system or the user, no hooks, no replaced objects, no prompts, no transport
+//! that runs a command. A credential is never in argv, an environment, a URL or a file with a name.
 //!
 //! A command reaches a server only through a [`Route`], which connects to the checked address of the remote's host.
 

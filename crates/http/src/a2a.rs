@@ -46,7 +46,7 @@ pub(crate) fn card_routes() -> Router<App> {
 }
 
 /// A call of a method.
-struct Call {
+struct RpcCall {
     app: App,
     caller: Caller,
     /// The ID of the request, which its answer repeats.
@@ -70,7 +70,7 @@ async fn answer(
         Ok(body) => rpc(body),
         Err(error) => (Value::Null, Err(RpcError::not_json(&error))),
     };
-    let call = Call { app, caller, id };
+    let call = RpcCall { app, caller, id };
     let done = match (read, check_version(&version)) {
         (Ok(Rpc { method, params }), Ok(())) => run(&call, &method, params).await,
         (Err(error), _) => Err(Failure::Refused(error)),
@@ -128,7 +128,7 @@ fn rpc(body: Value) -> (Value, Result<Rpc, RpcError>) {
     (id, params.map(|params| Rpc { method, params }))
 }
 
-async fn run(call: &Call, method: &str, params: Value) -> Result<Response, Failure> {
+async fn run(call: &RpcCall, method: &str, params: Value) -> Result<Response, Failure> {
     match method {
         "SendMessage" => call.result(&send::send(call, params).await?),
         "SendStreamingMessage" => stream::send(call, params).await,
@@ -145,7 +145,7 @@ async fn run(call: &Call, method: &str, params: Value) -> Result<Response, Failu
     }
 }
 
-impl Call {
+impl RpcCall {
     /// Returns the answer with a result.
     fn result(&self, result: &impl Serialize) -> Result<Response, Failure> {
         Ok(Json(self.envelope(result)?).into_response())

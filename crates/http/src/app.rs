@@ -88,7 +88,7 @@ pub struct Settings {
     /// The users of the dashboard who must have a second factor.
     pub second_factor: RequiredOf,
     /// The storage locations and limits that the system page of the dashboard shows, as names and values.
-    pub places: Vec<(String, String)>,
+    pub facts: Vec<(String, String)>,
 }
 
 /// The memory for request bodies of callers with a key that arrive at the same time.

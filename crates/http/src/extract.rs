@@ -62,9 +62,9 @@ fn decoded(coding: body::Coding, bytes: Bytes, arrival: &Arrival<'_>) -> Result<
     coding.decode(bytes)
 }
 
-/// Reads and parses a JSON object of at most `most` bytes from an unknown sender at an address. It uses the memory that is reserved for
-/// webhooks.
-pub(crate) async fn json_of_stranger<T: DeserializeOwned>(
+/// Reads and parses a JSON object of at most `most` bytes from an unknown sender at an address. It uses the memory that
+/// is reserved for webhooks.
+pub(crate) async fn unauthenticated_json<T: DeserializeOwned>(
     request: Request,
     app: &App,
     most: usize,
@@ -126,11 +126,11 @@ fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let place = error.path().to_string();
+        let path = error.path().to_string();
         match error.into_inner() {
             inner if inner.classify() != serde_json::error::Category::Data => not_json(inner),
-            inner if place == "." => ApiError::bad_request(ErrorCode::InvalidBody, inner.to_string()),
-            inner => ApiError::bad_request(ErrorCode::InvalidBody, format!("{place}: {inner}")),
+            inner if path == "." => ApiError::bad_request(ErrorCode::InvalidBody, inner.to_string()),
+            inner => ApiError::bad_request(ErrorCode::InvalidBody, format!("{path}: {inner}")),
         }
     })?;
     json.end().map_err(not_json)?;

@@ -104,18 +104,18 @@ struct Server {
 }
 
 /// The context of a call.
-struct Call<'a> {
+struct CallContext<'a> {
     app: &'a App,
     caller: Caller,
     context: &'a RequestContext<RoleServer>,
 }
 
 impl Server {
-    fn call<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> Result<Call<'a>, ErrorData> {
+    fn call<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> Result<CallContext<'a>, ErrorData> {
         let parts = context.extensions.get::<axum::http::request::Parts>();
         let caller = parts.and_then(|parts| parts.extensions.get::<Caller>()).cloned();
         let caller = caller.ok_or_else(|| ErrorData::internal_error("the request has no caller", None))?;
-        Ok(Call { app: &self.app, caller, context })
+        Ok(CallContext { app: &self.app, caller, context })
     }
 }
 

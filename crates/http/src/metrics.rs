@@ -161,15 +161,15 @@ struct BacklogGauges {
 }
 
 impl BacklogGauges {
-    /// Registers the gauges of `place`, which has `things`.
-    fn new(registry: &mut Registry, place: &str, things: &str) -> Self {
+    /// Registers the gauges of `queue`, which has `things`.
+    fn new(registry: &mut Registry, queue: &str, things: &str) -> Self {
         let gauges = Self::default();
-        let help = format!("Open {things} in the {place}");
-        registry.register(format!("{place}_{things}"), help, gauges.open.clone());
-        let help = format!("Open {things} in the {place} that were attempted before");
-        registry.register(format!("{place}_{things}_retried"), help, gauges.retried.clone());
-        let help = format!("Age of the oldest of the open {things} in the {place}; 0 if there is none");
-        registry.register_with_unit(format!("{place}_oldest"), help, Unit::Seconds, gauges.oldest.clone());
+        let help = format!("Open {things} in the {queue}");
+        registry.register(format!("{queue}_{things}"), help, gauges.open.clone());
+        let help = format!("Open {things} in the {queue} that were attempted before");
+        registry.register(format!("{queue}_{things}_retried"), help, gauges.retried.clone());
+        let help = format!("Age of the oldest of the open {things} in the {queue}; 0 if there is none");
+        registry.register_with_unit(format!("{queue}_oldest"), help, Unit::Seconds, gauges.oldest.clone());
         gauges
     }
 }

@@ -77,7 +77,7 @@ pub(crate) fn cut_after<T, I: PartialEq + ToString>(
 /// Removes the entries of a list up to the one with the ID `after`, or all entries if none has this ID.
 pub(crate) fn begin_after<T, I: PartialEq>(entries: &mut Vec<T>, after: Option<I>, id: impl Fn(&T) -> I) {
     if let Some(after) = after {
-        let begin = entries.iter().position(|entry| id(entry) == after).map_or(entries.len(), |place| place + 1);
+        let begin = entries.iter().position(|entry| id(entry) == after).map_or(entries.len(), |index| index + 1);
         entries.drain(..begin);
     }
 }

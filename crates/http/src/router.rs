@@ -105,13 +105,12 @@ fn pages(app: &App, document: Arc<Document>) -> Pages {
         providers,
         version,
         second_factor,
-        places,
+        mut facts,
         create_per_hour,
         message_per_hour,
         ..
     } = app.settings.clone();
     let per_hour = |number: u32| if number == 0 { "no limit".to_owned() } else { format!("{number} per hour") };
-    let mut facts = places;
     facts.extend([
         ("New jobs per project".to_owned(), per_hour(create_per_hour)),
         ("Messages per project".to_owned(), per_hour(message_per_hour)),

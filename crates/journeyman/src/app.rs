@@ -121,8 +121,8 @@ pub(crate) fn recover_store(settings: &Settings) -> anyhow::Result<()> {
 }
 
 /// Opens the blob store, for files that outlive this machine.
-pub(crate) fn blobs(place: &BlobLocation) -> anyhow::Result<Arc<dyn Blobs>> {
-    Ok(match place {
+pub(crate) fn blobs(location: &BlobLocation) -> anyhow::Result<Arc<dyn Blobs>> {
+    Ok(match location {
         BlobLocation::Folder { path, shared } => {
             make_private_dir(path)?;
             Arc::new(Folder::new(path.clone(), *shared))
@@ -394,7 +394,7 @@ impl App {
             providers: self.settings.models.infos(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             second_factor: self.settings.second_factor,
-            places: places(&self.settings),
+            facts: facts(&self.settings),
         };
         if self.settings.roles.contains(&Role::Api) {
             journeyman_http::router(services, settings, shutdown)
@@ -410,7 +410,7 @@ impl App {
 }
 
 /// Returns the storage locations and limits that the dashboard shows.
-fn places(settings: &Settings) -> Vec<(String, String)> {
+fn facts(settings: &Settings) -> Vec<(String, String)> {
     let blobs = match &settings.blobs {
         BlobLocation::Folder { path, .. } => path.display().to_string(),
         BlobLocation::Bucket { url, .. } => url.clone(),
@@ -418,7 +418,7 @@ fn places(settings: &Settings) -> Vec<(String, String)> {
     let kept = |time: Option<std::time::Duration>| {
         time.map_or_else(|| "forever".to_owned(), |time| format!("{} days", time.as_secs().div_ceil(86_400)))
     };
-    let places = [
+    let facts = [
         ("Database", settings.database.to_string()),
         ("Repositories", settings.repositories.display().to_string()),
         ("Sessions and commits", blobs),
@@ -428,7 +428,7 @@ fn places(settings: &Settings) -> Vec<(String, String)> {
         ("Jobs are kept", kept(settings.retention.jobs)),
         ("The audit log is kept", kept(settings.retention.audit)),
     ];
-    places.map(|(name, value)| (name.to_owned(), value)).into()
+    facts.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// Reads the worker's ID from the data directory, or generates it. The ID is stored next to the workspaces, because jobs

@@ -55,15 +55,15 @@ pub(crate) fn load(flags: Layer) -> anyhow::Result<Settings> {
             let _ = writeln!(std::io::stderr(), "warning: {warning}");
         }
     }
-    let place = |error| located(error, &flags, path.as_deref().map(|path| (path, &file.origins)), &variables);
+    let with_source = |error| located(error, &flags, path.as_deref().map(|path| (path, &file.origins)), &variables);
     let layer = flags.clone().over(file.settings).over(environment.clone());
-    let mut settings = Settings::resolve(layer, file.agents, &file.models, machine, &program).map_err(place)?;
-    settings.code_hosts = code_hosts::resolve(file.code_hosts).map_err(place)?;
+    let mut settings = Settings::resolve(layer, file.agents, &file.models, machine, &program).map_err(with_source)?;
+    settings.code_hosts = code_hosts::resolve(file.code_hosts).map_err(with_source)?;
     settings.options = options(&flags.over(environment));
     Ok(settings)
 }
 
-/// Adds the source of a setting to an error about it: its place in the file, or its variable. For a flag, the error
+/// Adds the source of a setting to an error about it: its position in the file, or its variable. For a flag, the error
 /// already begins with its name.
 fn located(
     error: anyhow::Error,
@@ -76,8 +76,8 @@ fn located(
     if let Some((path, origins)) = file
         && let Some((_, origin)) = named(origins, &text)
     {
-        let place = || format!("the configuration file {} is not valid: {}", path.display(), origin.place);
-        return if is_flag(&origin.alone) { error } else { error.context(place()) };
+        let context = || format!("the configuration file {} is not valid: {}", path.display(), origin.position);
+        return if is_flag(&origin.alone) { error } else { error.context(context()) };
     }
     match named(variables, &text) {
         Some((flag, alone)) if !is_flag(alone) => {

@@ -104,10 +104,10 @@ impl Duties {
     /// Carries out the duties until the future is dropped.
     pub(crate) async fn run(&self) {
         let mut tasks = JoinSet::new();
-        for place in 0..self.duties.len() {
+        for index in 0..self.duties.len() {
             let all = self.clone();
             tasks.spawn(async move {
-                if let Some(duty) = all.duties.get(place) {
+                if let Some(duty) = all.duties.get(index) {
                     all.repeat(&**duty).await;
                 }
             });

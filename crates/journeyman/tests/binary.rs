@@ -33,12 +33,12 @@ fn copy() -> PathBuf {
     let folder = std::env::temp_dir().join(format!("{PREFIX}{}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
     std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
-    let place = folder.join("journeyman");
-    if std::fs::hard_link(BUILT, &place).is_err() {
-        std::fs::copy(BUILT, &place).unwrap();
+    let path = folder.join("journeyman");
+    if std::fs::hard_link(BUILT, &path).is_err() {
+        std::fs::copy(BUILT, &path).unwrap();
     }
-    std::fs::set_permissions(&place, Permissions::from_mode(0o755)).unwrap();
-    place
+    std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    path
 }
 
 /// Removes the copies of processes that have ended. A test process cannot remove its own copy when it ends.

@@ -130,8 +130,8 @@ fn inject_faults(seed: u64, machines: &[Machine], server: &Postgres, end: Instan
     // Let the first jobs start.
     std::thread::sleep(Duration::from_millis(1500));
     while Instant::now() < end {
-        let place = rng.random_range(0..machines.len());
-        let machine = &machines[place];
+        let index = rng.random_range(0..machines.len());
+        let machine = &machines[index];
         // Some faults are shorter than a lease, and some are longer.
         let length = Duration::from_millis(rng.random_range(500..7000));
         let left = end.saturating_duration_since(Instant::now()).as_secs_f64();
@@ -146,19 +146,19 @@ fn inject_faults(seed: u64, machines: &[Machine], server: &Postgres, end: Instan
             }
             66..78 => {
                 machine.signal(Signal::STOP);
-                lasting.push((Instant::now() + length, place, Recovery::Thaw));
+                lasting.push((Instant::now() + length, index, Recovery::Thaw));
                 "freeze"
             }
             78..84 => {
                 // The error may exceed a lease, the delay between two attempts, and the wait for the machine with the
                 // workspace.
                 machine.set_clock(rng.random_range(-60..60));
-                lasting.push((Instant::now() + length, place, Recovery::SetClock));
+                lasting.push((Instant::now() + length, index, Recovery::SetClock));
                 "wrong clock"
             }
             84..94 => {
                 machine.connect(false);
-                lasting.push((Instant::now() + length, place, Recovery::Connect));
+                lasting.push((Instant::now() + length, index, Recovery::Connect));
                 "cut off"
             }
             94..98 => {
@@ -175,15 +175,15 @@ fn inject_faults(seed: u64, machines: &[Machine], server: &Postgres, end: Instan
         };
         faults.push(format!("{left:.1}s before the end: {fault} {}", machine.name));
         std::thread::sleep(Duration::from_millis(rng.random_range(50..900)));
-        lasting.retain(|(until, place, recovery)| {
+        lasting.retain(|(until, index, recovery)| {
             let is_over = *until <= Instant::now();
             if is_over {
-                recovery.apply(&machines[*place]);
+                recovery.apply(&machines[*index]);
             }
             !is_over
         });
     }
-    for (_, place, recovery) in lasting {
-        recovery.apply(&machines[place]);
+    for (_, index, recovery) in lasting {
+        recovery.apply(&machines[index]);
     }
 }

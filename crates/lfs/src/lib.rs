@@ -91,8 +91,8 @@ impl Lfs {
         Self { pause, ..self }
     }
 
-    /// Returns the place of the objects of a remote.
-    async fn place<'a>(&'a self, remote: &'a Remote) -> Result<ObjectLocation<'a>, LfsError> {
+    /// Returns the location of the objects of a remote.
+    async fn location<'a>(&'a self, remote: &'a Remote) -> Result<ObjectLocation<'a>, LfsError> {
         if remote.is_ours {
             let (git_dir, now) = (Path::new(&remote.url), self.clock.now());
             return Ok(ObjectLocation::Hosted(Hosted { blobs: &*self.blobs, git_dir, now }));
@@ -163,7 +163,7 @@ fn endpoint(repository: &str) -> String {
 #[async_trait]
 impl LfsObjects for Lfs {
     async fn download(&self, remote: &Remote, objects: &[Pointer], folder: &Path) -> Result<Vec<LfsFailure>, LfsError> {
-        match self.place(remote).await? {
+        match self.location(remote).await? {
             ObjectLocation::Hosted(hosted) => hosted.download(objects, folder).await,
             ObjectLocation::Folder(found) => found.download(objects, folder).await,
             ObjectLocation::Server(server) => server.download(objects, folder).await,
@@ -171,7 +171,7 @@ impl LfsObjects for Lfs {
     }
 
     async fn missing(&self, remote: &Remote, branch: &str, objects: &[Pointer]) -> Result<Vec<LfsFailure>, LfsError> {
-        match self.place(remote).await? {
+        match self.location(remote).await? {
             ObjectLocation::Hosted(hosted) => hosted.missing(objects).await,
             ObjectLocation::Folder(folder) => folder.missing(objects).await,
             ObjectLocation::Server(server) => server.missing(branch, objects).await,
@@ -179,7 +179,7 @@ impl LfsObjects for Lfs {
     }
 
     async fn upload(&self, remote: &Remote, branch: &str, objects: &[LfsUpload]) -> Result<(), LfsError> {
-        match self.place(remote).await? {
+        match self.location(remote).await? {
             ObjectLocation::Hosted(hosted) => hosted.upload(objects).await,
             ObjectLocation::Folder(folder) => folder.upload(objects).await,
             ObjectLocation::Server(server) => server.upload(branch, objects).await,

@@ -167,20 +167,20 @@ async fn add_link_targets(mirror: &Mirror, head: &Sha, names: &mut CiFileNames) 
     let top = list(mirror, head, &[]).await?;
     let known = top_folders();
     let folders = top.iter().filter(|entry| entry.is_folder && known.contains(&entry.path.to_lowercase().as_str()));
-    let mut places: Vec<String> = folders.map(|entry| entry.path.clone()).collect();
+    let mut paths: Vec<String> = folders.map(|entry| entry.path.clone()).collect();
     let mut links: Vec<Entry> = top.into_iter().filter(|entry| entry.is_link).collect();
     let mut seen = BTreeSet::new();
     for _ in 0..LINKS_IN_A_ROW {
-        if !places.is_empty() {
-            links.extend(list(mirror, head, &places).await?.into_iter().filter(|entry| entry.is_link));
+        if !paths.is_empty() {
+            links.extend(list(mirror, head, &paths).await?.into_iter().filter(|entry| entry.is_link));
         }
         links.retain(|link| !seen.contains(&link.path));
         let found: Vec<Entry> = links.extract_if(.., |entry| names.contain(&entry.path)).collect();
         if found.is_empty() {
             break;
         }
-        places = targets(mirror, &found).await?;
-        places.iter().for_each(|target| names.add_target(target));
+        paths = targets(mirror, &found).await?;
+        paths.iter().for_each(|target| names.add_target(target));
         seen.extend(found.into_iter().map(|link| link.path));
     }
     Ok(())
@@ -192,17 +192,17 @@ async fn add_included(mirror: &Mirror, head: &Sha, names: &mut CiFileNames) -> R
     let top = list(mirror, head, &[]).await?;
     let known = top_folders();
     let folders = top.iter().filter(|entry| entry.is_folder && known.contains(&entry.path.to_lowercase().as_str()));
-    let mut places: Vec<String> = folders.map(|entry| entry.path.clone()).collect();
+    let mut paths: Vec<String> = folders.map(|entry| entry.path.clone()).collect();
     let mut files: Vec<Entry> = top.into_iter().filter(|entry| !entry.is_folder).collect();
     let mut seen = BTreeSet::new();
     for _ in 0..INCLUDES_IN_A_ROW {
         // A pattern names the folder before its first `*`, and git compares the case of letters.
-        places.extend(names.added().iter().map(|pattern| fixed(pattern).to_owned()).filter(|path| !path.is_empty()));
-        places.retain(|place| seen.insert(format!("{place}/")));
-        if !places.is_empty() {
-            files.extend(list(mirror, head, &places).await?);
+        paths.extend(names.added().iter().map(|pattern| fixed(pattern).to_owned()).filter(|path| !path.is_empty()));
+        paths.retain(|path| seen.insert(format!("{path}/")));
+        if !paths.is_empty() {
+            files.extend(list(mirror, head, &paths).await?);
         }
-        places.clear();
+        paths.clear();
         let is_file = |entry: &Entry| !entry.is_folder && !entry.is_link && is_yaml(&entry.path);
         files.retain(|entry| is_file(entry) && names.contain(&entry.path) && seen.insert(entry.path.clone()));
         if files.is_empty() {
@@ -214,7 +214,7 @@ async fn add_included(mirror: &Mirror, head: &Sha, names: &mut CiFileNames) -> R
         for (path, text) in contents(mirror, &files).await? {
             let found = included(&path, &text);
             // The names are in lower case, so that the paths are looked up as they are written.
-            places.extend(found.iter().map(|pattern| fixed(pattern).to_owned()).filter(|path| !path.is_empty()));
+            paths.extend(found.iter().map(|pattern| fixed(pattern).to_owned()).filter(|path| !path.is_empty()));
             names.add_included(&found);
         }
         files.clear();
@@ -257,11 +257,11 @@ async fn contents(mirror: &Mirror, files: &[Entry]) -> Result<Vec<(String, Strin
     Ok(texts)
 }
 
-/// Returns the entries of a commit's root, or all files in `places` if there are any.
-async fn list(mirror: &Mirror, commit: &Sha, places: &[String]) -> Result<Vec<Entry>, RepositoryError> {
-    let recursive: &[&str] = if places.is_empty() { &[] } else { &["-r"] };
+/// Returns the entries of a commit's root, or all files in the folders `paths` if there are any.
+async fn list(mirror: &Mirror, commit: &Sha, paths: &[String]) -> Result<Vec<Entry>, RepositoryError> {
+    let recursive: &[&str] = if paths.is_empty() { &[] } else { &["-r"] };
     let arguments = ["ls-tree", "-z"].into_iter().chain(recursive.iter().copied()).chain([commit.as_str(), "--"]);
-    let arguments = arguments.chain(places.iter().map(String::as_str));
+    let arguments = arguments.chain(paths.iter().map(String::as_str));
     Ok(entries(&mirror.git.at(&mirror.path, arguments).run().await?.stdout))
 }
 

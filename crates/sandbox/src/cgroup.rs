@@ -66,12 +66,12 @@ struct Pool {
 /// The controllers that this process may use, with their folders and locks.
 #[derive(Debug, Default)]
 struct Controllers {
-    places: Vec<ControllerFolder>,
-    /// The folders of the places with their locks, which are held as long as the service lives. They show other
+    folders: Vec<ControllerFolder>,
+    /// The paths of the folders with their locks, which are held as long as the service lives. They show other
     /// services that the folders are in use.
     locks: Vec<(PathBuf, File)>,
-    /// The parent folders in which places are made. They are stored because making a place may move this process to
-    /// another group.
+    /// The parent folders in which the folders are made. They are stored because making a folder may move this process
+    /// to another group.
     parents: Vec<(Controller, Version, PathBuf)>,
 }
 
@@ -87,7 +87,7 @@ struct Slots {
 struct ControllerFolder {
     controller: Controller,
     version: Version,
-    folder: PathBuf,
+    path: PathBuf,
 }
 
 const CONTROLLERS: [Controller; 4] = [Controller::Memory, Controller::Processes, Controller::Cpu, Controller::Freezer];
@@ -95,7 +95,7 @@ const CONTROLLERS: [Controller; 4] = [Controller::Memory, Controller::Processes,
 impl Controllers {
     /// Adds the missing controllers whose groups can be made.
     fn complete(&mut self, name: &str) {
-        // Find all parents before making the first place, which may move this process to another group.
+        // Find all parents before making the first folder, which may move this process to another group.
         for controller in CONTROLLERS {
             if !self.parents.iter().any(|(has, ..)| *has == controller)
                 && let Some((version, parent)) = parent_of(controller)
@@ -106,42 +106,42 @@ impl Controllers {
             }
         }
         for (controller, version, parent) in self.parents.clone() {
-            let place = ControllerFolder { controller, version, folder: parent.join(format!("{PREFIX}{name}")) };
-            if !self.has(controller) && self.make(&place) {
-                self.places.push(place);
+            let folder = ControllerFolder { controller, version, path: parent.join(format!("{PREFIX}{name}")) };
+            if !self.has(controller) && self.make(&folder) {
+                self.folders.push(folder);
             }
         }
     }
 
     fn has(&self, controller: Controller) -> bool {
-        self.places.iter().any(|place| place.controller == controller)
+        self.folders.iter().any(|folder| folder.controller == controller)
     }
 
-    /// Makes the folder of a place and locks it.
-    fn make(&mut self, place: &ControllerFolder) -> bool {
-        if self.locks.iter().any(|(folder, _)| *folder == place.folder) {
-            return place.version.make(&place.folder, place.controller).is_ok();
+    /// Makes the folder of a controller and locks it.
+    fn make(&mut self, folder: &ControllerFolder) -> bool {
+        if self.locks.iter().any(|(path, _)| *path == folder.path) {
+            return folder.version.make(&folder.path, folder.controller).is_ok();
         }
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
                 std::thread::sleep(ATTEMPT_PAUSE);
             }
-            if place.version.make(&place.folder, place.controller).is_err() {
+            if folder.version.make(&folder.path, folder.controller).is_err() {
                 return false;
             }
             // A sweep may have removed the folder before it was locked.
-            if let Some(lock) = lock(&place.folder).filter(|lock| is_same(lock, &place.folder)) {
+            if let Some(lock) = lock(&folder.path).filter(|lock| is_same(lock, &folder.path)) {
                 // A dead service that had this process's ID may have left groups there.
-                remove_groups(&place.folder);
-                self.locks.push((place.folder.clone(), lock));
+                remove_groups(&folder.path);
+                self.locks.push((folder.path.clone(), lock));
                 return true;
             }
         }
         false
     }
 
-    /// Returns the folders of all places, each once.
-    fn folders(&self) -> Vec<PathBuf> {
+    /// Returns the paths of all folders, each once.
+    fn locked_folders(&self) -> Vec<PathBuf> {
         self.locks.iter().map(|(folder, _)| folder.clone()).collect()
     }
 }
@@ -159,7 +159,8 @@ impl Cgroups {
             let before = std::fs::read_to_string(record).unwrap_or_default();
             let recorded = before.lines().filter_map(|line| Path::new(line).parent().map(Path::to_owned)).collect();
             sweep(&recorded);
-            let folders: String = found.folders().iter().map(|folder| format!("{}\n", folder.display())).collect();
+            let folders: String =
+                found.locked_folders().iter().map(|folder| format!("{}\n", folder.display())).collect();
             let made = record.parent().map_or(Ok(()), std::fs::create_dir_all);
             if let Err(error) = made.and_then(|()| std::fs::write(record, folders)) {
                 tracing::warn!(
@@ -178,7 +179,7 @@ impl Cgroups {
         // The search may wait for another process. `spawn_blocking` fails only when the runtime shuts down.
         let _ = tokio::task::spawn_blocking(move || {
             let mut found = pool.found();
-            if found.places.len() < CONTROLLERS.len() {
+            if found.folders.len() < CONTROLLERS.len() {
                 found.complete(&pool.name);
             }
         })
@@ -198,14 +199,14 @@ impl Cgroups {
                 slots.made
             })
         };
-        let wanted = self.0.found().places.clone();
+        let wanted = self.0.found().folders.clone();
         let whole = wanted.len();
-        let mut group = Cgroup { pool: Arc::clone(&self.0), slot, places: Vec::new(), whole, before: [0; 2] };
-        for place in wanted {
-            let folder = place.folder.join(slot.to_string());
-            make_dir(&folder)?;
-            place.version.limit(&folder, place.controller, resources)?;
-            group.places.push(ControllerFolder { folder, ..place });
+        let mut group = Cgroup { pool: Arc::clone(&self.0), slot, folders: Vec::new(), whole, before: [0; 2] };
+        for folder in wanted {
+            let path = folder.path.join(slot.to_string());
+            make_dir(&path)?;
+            folder.version.limit(&path, folder.controller, resources)?;
+            group.folders.push(ControllerFolder { path, ..folder });
         }
         group.before = group.refusals();
         Ok(group)
@@ -220,7 +221,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        remove(&self.found().folders());
+        remove(&self.found().locked_folders());
     }
 }
 
@@ -230,8 +231,8 @@ impl Drop for Pool {
 pub(crate) struct Cgroup {
     pool: Arc<Pool>,
     slot: usize,
-    places: Vec<ControllerFolder>,
-    /// The number of places of a complete group.
+    folders: Vec<ControllerFolder>,
+    /// The number of folders of a complete group.
     whole: usize,
     /// The refusals that were counted before this sandbox took the group.
     before: [u64; 2],
@@ -247,13 +248,13 @@ impl Cgroup {
     pub(crate) fn entries(&self) -> io::Result<Vec<File>> {
         let open = |entry: PathBuf| File::options().write(true).open(entry);
         // In version 2, all controllers share one group.
-        let entries: BTreeSet<_> = self.places.iter().map(|place| place.folder.join(place.version.entry())).collect();
+        let entries: BTreeSet<_> = self.folders.iter().map(|folder| folder.path.join(folder.version.entry())).collect();
         entries.into_iter().map(open).collect()
     }
 
     /// Returns the processes in the group; empty if there is no group.
     pub(crate) fn processes(&self) -> Vec<Pid> {
-        self.places.first().map(|place| members(&place.folder)).unwrap_or_default()
+        self.folders.first().map(|folder| members(&folder.path)).unwrap_or_default()
     }
 
     /// Returns the limit that processes of the group have reached, if any.
@@ -271,15 +272,15 @@ impl Cgroup {
     /// Returns two counts: of processes that were killed for lack of memory, and of process starts that were refused.
     fn refusals(&self) -> [u64; 2] {
         [Controller::Memory, Controller::Processes].map(|controller| {
-            let place = self.places.iter().find(|place| place.controller == controller);
-            place.and_then(|place| place.version.refusals(&place.folder, controller)).unwrap_or_default()
+            let folder = self.folders.iter().find(|folder| folder.controller == controller);
+            folder.and_then(|folder| folder.version.refusals(&folder.path, controller)).unwrap_or_default()
         })
     }
 }
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        if self.places.len() == self.whole && self.places.iter().all(|place| is_empty(&place.folder)) {
+        if self.folders.len() == self.whole && self.folders.iter().all(|folder| is_empty(&folder.path)) {
             self.pool.slots.lock().unwrap_or_else(PoisonError::into_inner).free.push(self.slot);
         }
     }

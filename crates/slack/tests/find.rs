@@ -26,7 +26,7 @@ fn token() -> SecretValue {
 async fn a_post_is_found_after_any_number_of_earlier_messages() {
     let server = SlackServer::start().await;
     let client = Client::new(&server.url).unwrap();
-    server.talk(CHANNEL, THREAD, 1_750_000_000, 100);
+    server.add_replies(CHANNEL, THREAD, 1_750_000_000, 100);
     assert_eq!(client.find(&token(), CHANNEL, THREAD, MARKER, SINCE).await, Ok(None));
     let posted = client.post(&token(), MESSAGE).await.unwrap();
     assert_eq!(client.find(&token(), CHANNEL, THREAD, MARKER, SINCE).await, Ok(Some(posted)));
@@ -37,7 +37,7 @@ async fn a_post_is_found_after_any_number_of_earlier_messages() {
 async fn a_search_that_cannot_read_all_messages_does_not_say_that_the_post_is_missing() {
     let server = SlackServer::start().await;
     let client = Client::new(&server.url).unwrap();
-    server.talk(CHANNEL, THREAD, 1_850_000_000, 100);
+    server.add_replies(CHANNEL, THREAD, 1_850_000_000, 100);
     client.post(&token(), MESSAGE).await.unwrap();
     let found = client.find(&token(), CHANNEL, THREAD, MARKER, SINCE).await;
     assert!(matches!(found, Err(SlackError::Unavailable(_))), "{found:?}");

@@ -151,7 +151,7 @@ async fn write(source: &Source, target: &Transaction<'_>, table: &str, key: &str
     let mut query = source.rows(table, &columns, key)?;
     let mut rows = query.query([]).map_err(|error| source.failed(error))?;
     while let Some(row) = rows.next().map_err(|error| source.failed(error))? {
-        let cells = (0..columns.len()).map(|place| row.get::<_, Cell>(place)).collect::<Result<Vec<_>, _>>();
+        let cells = (0..columns.len()).map(|index| row.get::<_, Cell>(index)).collect::<Result<Vec<_>, _>>();
         let cells = cells.map_err(|error| source.failed(error))?;
         let values: Vec<&(dyn ToSql + Sync)> = cells.iter().map(|cell| cell as &(dyn ToSql + Sync)).collect();
         writer.as_mut().write(&values).await?;
@@ -173,9 +173,9 @@ async fn compare(source: &Source, target: &Transaction<'_>, table: &'static str,
             let original = rows.next().map_err(|error| source.failed(error))?;
             let differs = || CopyError::Differs { table, row: number };
             let original = original.ok_or_else(differs)?;
-            for place in 0..columns.len() {
-                let cell: Cell = original.get(place).map_err(|error| source.failed(error))?;
-                if cell != copied.try_get::<_, Cell>(place)? {
+            for index in 0..columns.len() {
+                let cell: Cell = original.get(index).map_err(|error| source.failed(error))?;
+                if cell != copied.try_get::<_, Cell>(index)? {
                     return Err(differs());
                 }
             }

@@ -45,7 +45,7 @@ pub(crate) use self::epoch::MARK;
 pub(crate) use self::error::PgError;
 pub(crate) use self::migrate::newest as newest_migration;
 use self::news::{Messenger, News};
-use self::pipeline::{Call, call};
+use self::pipeline::{Query, call};
 use self::session::Session;
 use crate::retention::Ends;
 use crate::spans::transaction;
@@ -199,13 +199,13 @@ impl PostgresStore {
 
 impl Postgres {
     /// Runs one query.
-    async fn read(&self, call: Call) -> Result<Vec<Row>, PgError> {
+    async fn read(&self, call: Query) -> Result<Vec<Row>, PgError> {
         Ok(self.read_all(&[call]).await?.pop().unwrap_or_default())
     }
 
     /// Runs a query with a plan for its values. The plan for any values, which the server prefers after some calls, may be
     /// much slower.
-    async fn read_planned(&self, call: Call) -> Result<Vec<Row>, PgError> {
+    async fn read_planned(&self, call: Query) -> Result<Vec<Row>, PgError> {
         let plan = call!("SET LOCAL plan_cache_mode = force_custom_plan");
         let mut answers = self.read_all(&[call!("BEGIN"), plan, call, call!("COMMIT")]).await?;
         answers.pop();
@@ -213,7 +213,7 @@ impl Postgres {
     }
 
     /// Runs queries in one round trip. Each query sees everything that was committed before it started.
-    async fn read_all(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
+    async fn read_all(&self, calls: &[Query]) -> Result<Vec<Vec<Row>>, PgError> {
         let mut may_retry = true;
         // Each connection of the pool may have a stale plan.
         let mut stale = self.pool.status().max_size;
@@ -227,7 +227,7 @@ impl Postgres {
         }
     }
 
-    async fn try_read(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
+    async fn try_read(&self, calls: &[Query]) -> Result<Vec<Vec<Row>>, PgError> {
         let session = Session::open(&self.pool).await?;
         let read = session.run(calls).await?;
         session.release();
@@ -235,7 +235,7 @@ impl Postgres {
     }
 
     /// Runs statements in one transaction.
-    async fn write(&self, mut calls: Vec<Call>) -> Result<Vec<Vec<Row>>, PgError> {
+    async fn write(&self, mut calls: Vec<Query>) -> Result<Vec<Vec<Row>>, PgError> {
         calls.insert(0, call!("BEGIN"));
         calls.push(call!("COMMIT"));
         let mut stale = self.pool.status().max_size;
@@ -253,7 +253,7 @@ impl Postgres {
         Ok(answers)
     }
 
-    async fn try_write(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
+    async fn try_write(&self, calls: &[Query]) -> Result<Vec<Vec<Row>>, PgError> {
         let session = Session::open(&self.pool).await?;
         let answers = session.run(calls).await.map_err(PgError::of_commit)?;
         session.release();

@@ -207,7 +207,7 @@ mod tests {
 
     /// A table of a schema.
     #[derive(Debug, Default)]
-    struct Found {
+    struct SchemaTable {
         columns: BTreeSet<String>,
         key: Vec<String>,
         /// `true` if the rows are deleted with a row that they refer to.
@@ -218,7 +218,7 @@ mod tests {
     /// The tables whose rows stay when their project is deleted.
     const STAY: [&str; 2] = ["polls", "usage_days"];
 
-    fn compare(schema: &BTreeMap<String, Found>) {
+    fn compare(schema: &BTreeMap<String, SchemaTable>) {
         let known: BTreeSet<&str> = TABLES.iter().map(|table| table.name).chain(DERIVED.iter().copied()).collect();
         assert_eq!(known, schema.keys().map(String::as_str).collect());
         for table in TABLES {
@@ -258,7 +258,7 @@ mod tests {
                 &name,
             );
             let cascade = "SELECT \"from\" FROM pragma_foreign_key_list(?1) WHERE on_delete = 'CASCADE'";
-            let found = Found {
+            let found = SchemaTable {
                 columns: texts("SELECT name FROM pragma_table_info(?1)", &name).into_iter().collect(),
                 is_deleted_with_another: !texts(cascade, &name).is_empty(),
                 is_numbered: !number.is_empty(),
@@ -281,7 +281,7 @@ mod tests {
             let text = server.sql(database, query);
             text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect()
         };
-        let mut schema: BTreeMap<String, Found> = BTreeMap::new();
+        let mut schema: BTreeMap<String, SchemaTable> = BTreeMap::new();
         let columns = "SELECT table_name, column_name, coalesce(column_default, '') || is_identity
                        FROM information_schema.columns
                        WHERE table_schema = 'journeyman' AND table_name <> 'migrations' ORDER BY ordinal_position";

@@ -156,13 +156,13 @@ fn serve(listener: TcpListener, state: Arc<Mutex<State>>) -> JoinHandle<()> {
 }
 
 /// A request to the bucket.
-struct Call {
+struct BucketRequest {
     method: String,
     target: String,
     body: Vec<u8>,
 }
 
-impl Call {
+impl BucketRequest {
     fn read(stream: &TcpStream) -> Option<Self> {
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
@@ -202,7 +202,7 @@ impl Call {
 
 /// Answers the requests of one connection.
 fn answer(mut stream: TcpStream, state: &Mutex<State>) {
-    while let Some(call) = Call::read(&stream) {
+    while let Some(call) = BucketRequest::read(&stream) {
         let mut state = lock(state);
         let fault = state.fault.filter(|fault| match fault {
             BucketFault::AnswersWrites(..) | BucketFault::LosesAnswers => call.writes(),
@@ -236,7 +236,7 @@ fn response(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-fn respond(state: &mut State, call: &Call) -> Vec<u8> {
+fn respond(state: &mut State, call: &BucketRequest) -> Vec<u8> {
     let (key, nothing) = (call.key(), b"".as_slice());
     match call.method.as_str() {
         "PUT" => {

@@ -34,7 +34,7 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use url::form_urlencoded;
 
-pub use exchange::{Call, Exchange, Product, Reply};
+pub use exchange::{ApiRequest, Exchange, Product, Reply};
 pub use github::Records as GithubRecords;
 pub use gitlab::Records as GitlabRecords;
 pub use state::{
@@ -97,7 +97,7 @@ struct Shared {
     folder: TempDir,
     state: Mutex<State>,
     faults: Mutex<Vec<Planned>>,
-    requests: Mutex<Vec<Call>>,
+    requests: Mutex<Vec<ApiRequest>>,
     recorder: Mutex<Option<Sender<Exchange>>>,
     answered: Mutex<Vec<Answered>>,
 }
@@ -189,7 +189,7 @@ impl CodeHostServer {
 
     /// Returns the requests to the interface so far.
     #[must_use]
-    pub fn requests(&self) -> Vec<Call> {
+    pub fn requests(&self) -> Vec<ApiRequest> {
         self.shared.requests.lock().unwrap().clone()
     }
 
@@ -244,7 +244,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     let segments = path.trim_matches('/').split('/');
     let segments: Vec<String> = segments.map(git::decoded).collect();
     let query = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
-    let call = Call {
+    let call = ApiRequest {
         method: head.method.clone(),
         target,
         segments,
@@ -290,7 +290,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     }
 }
 
-fn dispatch(product: Product, state: &mut State, call: &Call) -> Reply {
+fn dispatch(product: Product, state: &mut State, call: &ApiRequest) -> Reply {
     changes::answer(product, state, call).unwrap_or_else(|| products::answer(product, state, call))
 }
 
@@ -326,7 +326,7 @@ fn log(shared: &Shared, job: &str, headers: &HeaderMap) -> Reply {
 }
 
 /// Answers a request for an uploaded file; `None` for other requests.
-fn uploaded(shared: &Shared, path: &str, call: &Call) -> Option<Reply> {
+fn uploaded(shared: &Shared, path: &str, call: &ApiRequest) -> Option<Reply> {
     let mut state = shared.state.lock().unwrap();
     let Some(file) = state.files.get(path).cloned() else {
         // This is no address of the interface.

@@ -66,7 +66,7 @@ pub enum Moment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// The conversation.
-    pub place: CommentTarget,
+    pub target: CommentTarget,
     /// The marker.
     pub marker: String,
     /// The text, without the marker.
@@ -101,7 +101,7 @@ struct State {
     linked: BTreeMap<u64, Vec<u64>>,
     files: BTreeMap<String, CommentFile>,
     issues: BTreeMap<u64, HostIssue>,
-    askers: BTreeMap<u64, HostUser>,
+    requesters: BTreeMap<u64, HostUser>,
     /// The users who have edited the text of an issue; `None` if the host does not show them.
     editors: BTreeMap<u64, Option<Vec<HostUser>>>,
     lets_others_edit: bool,
@@ -202,17 +202,17 @@ impl MemoryHost {
     }
 
     /// Adds a thread of comments, or replaces the one with its ID.
-    pub fn put_thread(&self, place: CommentTarget, thread: HostThread) {
+    pub fn put_thread(&self, target: CommentTarget, thread: HostThread) {
         let mut state = self.state();
         state.threads.retain(|(_, known)| known.id != thread.id);
-        state.threads.push((place, thread));
+        state.threads.push((target, thread));
     }
 
     /// Sets the conversation about a pull request or an issue.
-    pub fn put_conversation(&self, place: CommentTarget, conversation: Conversation) {
+    pub fn put_conversation(&self, target: CommentTarget, conversation: Conversation) {
         let mut state = self.state();
-        state.conversations.retain(|(known, _)| *known != place);
-        state.conversations.push((place, conversation));
+        state.conversations.retain(|(known, _)| *known != target);
+        state.conversations.push((target, conversation));
     }
 
     /// Sets the issues that the host links to an issue.
@@ -231,8 +231,8 @@ impl MemoryHost {
     }
 
     /// Sets the user who was the last to add the label to an issue, or to assign the service.
-    pub fn put_asker(&self, issue: u64, user: &HostUser) {
-        self.state().askers.insert(issue, user.clone());
+    pub fn put_requester(&self, issue: u64, user: &HostUser) {
+        self.state().requesters.insert(issue, user.clone());
     }
 
     /// Sets the users who have edited the text of an issue; `None` if the host does not show them.

@@ -488,8 +488,8 @@ fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
     Response::builder().status(status).header(CONTENT_TYPE, "text/plain").body(body).unwrap()
 }
 
-fn redirect(place: &str) -> Response<Full<Bytes>> {
-    Response::builder().status(StatusCode::FOUND).header(LOCATION, place).body(Full::default()).unwrap()
+fn redirect(url: &str) -> Response<Full<Bytes>> {
+    Response::builder().status(StatusCode::FOUND).header(LOCATION, url).body(Full::default()).unwrap()
 }
 
 /// The algorithm of a key.

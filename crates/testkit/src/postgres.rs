@@ -72,7 +72,7 @@ impl Postgres {
     /// Starts a synchronous standby of this server.
     #[must_use]
     pub fn standby(&self) -> Self {
-        let standby = Self::place("", "keep");
+        let standby = Self::prepare("", "keep");
         let mut copy = standby.command("pg_basebackup");
         copy.args(["--checkpoint=fast", "--write-recovery-conf", "--no-sync", "--wal-method=stream", "-D"]);
         copy.arg(standby.dir.join("data")).arg("-d");
@@ -100,7 +100,7 @@ impl Postgres {
     }
 
     fn start(options: &'static str, files: &'static str) -> Self {
-        let server = Self::place(options, files);
+        let server = Self::prepare(options, files);
         let mut make = server.command("initdb");
         make.args(["--auth=trust", "--no-sync", "--username=journeyman", "--encoding=UTF8", "--locale=C", "-D"]);
         let made = make.arg(server.dir.join("data")).output().unwrap();
@@ -110,7 +110,7 @@ impl Postgres {
     }
 
     /// Prepares a folder and a port, without starting a server.
-    fn place(options: &'static str, files: &'static str) -> Self {
+    fn prepare(options: &'static str, files: &'static str) -> Self {
         let programs = programs();
         let dir = tempfile::Builder::new().prefix("journeyman-postgres-").tempdir().unwrap().keep();
         // PostgreSQL refuses to run as root.

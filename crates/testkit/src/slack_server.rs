@@ -98,7 +98,7 @@ struct Connection {
 #[derive(Default)]
 struct State {
     posts: Vec<Post>,
-    /// The replies of people, which [`SlackServer::talk`] has added.
+    /// The replies of people, which [`SlackServer::add_replies`] has added.
     replies: Vec<Reply>,
     reactions: Vec<(String, String, String)>,
     calls: BTreeMap<String, usize>,
@@ -192,7 +192,7 @@ impl SlackServer {
 
     /// Adds replies of people to a thread, without events. The first one has the timestamp `second`; each of the others is
     /// a microsecond later.
-    pub fn talk(&self, channel: &str, thread: &str, second: u64, count: u32) {
+    pub fn add_replies(&self, channel: &str, thread: &str, second: u64, count: u32) {
         let reply = |number| Reply {
             channel: channel.to_owned(),
             thread: thread.to_owned(),
@@ -271,13 +271,13 @@ async fn serve_api(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 /// A call of a method.
-struct Call {
+struct MethodCall {
     method: String,
     token: String,
     arguments: Value,
 }
 
-impl Call {
+impl MethodCall {
     async fn read(request: Request<Incoming>) -> Self {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
@@ -302,7 +302,7 @@ impl Call {
 }
 
 async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Lost> {
-    let call = Call::read(request).await;
+    let call = MethodCall::read(request).await;
     match carry_out(&shared, &call) {
         Some(answer) => answer,
         None => std::future::pending().await,
@@ -310,7 +310,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
 }
 
 /// Carries out a call, with its fault. `None` means that it is never answered.
-fn carry_out(shared: &Shared, call: &Call) -> Option<Result<Response<Full<Bytes>>, Lost>> {
+fn carry_out(shared: &Shared, call: &MethodCall) -> Option<Result<Response<Full<Bytes>>, Lost>> {
     let mut state = shared.state();
     *state.calls.entry(call.method.clone()).or_default() += 1;
     let planned = state.faults.iter_mut().find(|(_, method, times)| *times > 0 && *method == call.method);

@@ -479,7 +479,7 @@ delegate! {
         write claim_slack_events(now: Timestamp, lease: Duration, limit: usize) -> Result<Vec<SlackInboxEvent>, StoreError>;
         write decide_slack_event(number: u64, attempt: u32, decision: SlackDecision) -> Result<bool, StoreError>;
         read slack_events(filter: SlackEventFilter) -> Result<Vec<SlackInboxEvent>, StoreError>;
-        read slack_thread(place: SlackThreadId) -> Result<Option<SlackThread>, StoreError>;
+        read slack_thread(id: SlackThreadId) -> Result<Option<SlackThread>, StoreError>;
         write claim_slack_posts(now: Timestamp, lease: Duration, limit: usize) -> Result<Vec<SlackPost>, StoreError>;
         write finish_slack_post(posted: SlackPosted) -> Result<bool, StoreError>;
         read slack_posts(workspace: SlackWorkspaceId, before: Option<u64>, limit: usize) -> Result<Vec<SlackPost>, StoreError>;

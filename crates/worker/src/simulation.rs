@@ -140,15 +140,15 @@ async fn people(world: Arc<World>) {
         tokio::time::sleep(world.up_to(Duration::from_secs(5))).await;
         let mut host = world.host();
         let open: Vec<usize> =
-            (0..host.pulls.len()).filter(|place| host.pulls[*place].state == PullState::Open).collect();
+            (0..host.pulls.len()).filter(|index| host.pulls[*index].state == PullState::Open).collect();
         if open.is_empty() {
             continue;
         }
-        let place = open[usize::try_from(world.number(open.len() as u64)).unwrap()];
-        let branch = host.pulls[place].head.clone();
+        let index = open[usize::try_from(world.number(open.len() as u64)).unwrap()];
+        let branch = host.pulls[index].head.clone();
         if world.happens(8) {
             world.log(format!("people merge {branch}"));
-            host.merge(place);
+            host.merge(index);
         } else {
             world.log(format!("people push to {branch}"));
             host.people_push(&branch);

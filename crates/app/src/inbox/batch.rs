@@ -24,7 +24,7 @@ use journeyman_core::prompt::MAX_PROMPT_CHARS;
 
 use super::Problem;
 use super::context::{Context, indexed};
-use super::decide::{batch_lock, done, ignored, place};
+use super::decide::{batch_lock, comment_target, done, ignored};
 use super::versions::{message_of, withdrawn_by};
 use crate::UseCases;
 
@@ -37,7 +37,7 @@ const LOOP: &str = "the job has had too many messages of bots today (limits.auto
 /// The comments of a batch.
 pub(super) struct Batch {
     number: u64,
-    place: CommentTarget,
+    target: CommentTarget,
     pub(super) repository: PullRepository,
     parts: Vec<Part>,
     author: Option<SourceAuthor>,
@@ -74,8 +74,8 @@ impl UseCases {
         let store = &self.parts().store;
         let mut events = store.waiting_events(id).await?;
         // One message answers to one conversation. Events of others are still due, and become the next message.
-        let first = events.first().and_then(InboxEvent::read).and_then(place);
-        events.retain(|event| event.read().and_then(place) == first);
+        let first = events.first().and_then(InboxEvent::read).and_then(comment_target);
+        events.retain(|event| event.read().and_then(comment_target) == first);
         let numbers = |events: &[InboxEvent]| events.iter().map(|event| event.number).collect();
         let job = store.job(id).await?;
         let project = match &job {
@@ -203,7 +203,7 @@ impl UseCases {
                     *number
                 }
                 HookContent::Comment { number, comment, .. } => {
-                    add(&mut parts, Part::of_comment(&self.placed(*number, comment, context).await?));
+                    add(&mut parts, Part::of_comment(&self.complete_comment(*number, comment, context).await?));
                     *number
                 }
                 HookContent::Review { action: CommentAction::Deleted, .. } => continue,
@@ -240,12 +240,13 @@ impl UseCases {
         let numbers = |events: Vec<&InboxEvent>| events.into_iter().map(|event| event.number).collect();
         let (numbers, empty) = (numbers(rest), numbers(empty));
         let repository = indexed(&host, &repository);
-        let place = events.first().and_then(InboxEvent::read).and_then(place).unwrap_or(CommentTarget::Pull(number));
-        Ok(Some(Batch { number, place, repository, parts, author, is_automatic, numbers, empty }))
+        let target =
+            events.first().and_then(InboxEvent::read).and_then(comment_target).unwrap_or(CommentTarget::Pull(number));
+        Ok(Some(Batch { number, target, repository, parts, author, is_automatic, numbers, empty }))
     }
 
     /// Returns a comment on a pull request with its position and its thread, which not all webhooks have.
-    pub(super) async fn placed(
+    pub(super) async fn complete_comment(
         &self,
         number: u64,
         comment: &HostComment,
@@ -254,7 +255,7 @@ impl UseCases {
         let comment = comment.clone();
         match context.discussion() {
             Some(discussion) if comment.kind == CommentKind::Pull && comment.position.is_none() => {
-                Ok(discussion.placed(number, comment).await?)
+                Ok(discussion.complete_comment(number, comment).await?)
             }
             _ => Ok(comment),
         }
@@ -329,10 +330,10 @@ impl UseCases {
         context: &Context,
     ) -> Result<Prompt, Problem> {
         let dialect = context.identity.dialect;
-        let around = self.around(batch.place, &batch.parts, of, &batch.repository, context).await?;
+        let around = self.around(batch.target, &batch.parts, of, &batch.repository, context).await?;
         let (boundary, pages) = (self.boundary(), context.pages().await?);
         let form = Form::new(dialect, &boundary, pages.as_ref());
-        let WrittenPrompt { text, files } = prompt(batch.place, &batch.parts, &around, form);
+        let WrittenPrompt { text, files } = prompt(batch.target, &batch.parts, &around, form);
         let url = batch.parts.first().map_or("", |part| part.url.as_str());
         let text = within(text, url);
         let origin = origin(&batch.parts);

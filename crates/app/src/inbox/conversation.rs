@@ -38,13 +38,18 @@ pub(super) struct Before {
 
 impl Before {
     /// Reads the messages of a job. `changed` is a message that is being written again.
-    fn of(messages: &[Message], changed: Option<MessageId>, repository: &PullRepository, place: CommentTarget) -> Self {
+    fn of(
+        messages: &[Message],
+        changed: Option<MessageId>,
+        repository: &PullRepository,
+        target: CommentTarget,
+    ) -> Self {
         let mut before = Self::default();
         for message in messages {
             let Some(source) = message.source.as_ref().filter(|source| source.repository.id == repository.id) else {
                 continue;
             };
-            if Some(message.id) == changed || message.status == MessageStatus::Withdrawn || !is_from(source, place) {
+            if Some(message.id) == changed || message.status == MessageStatus::Withdrawn || !is_from(source, target) {
                 continue;
             }
             before.since = before.since.max(Some(message.created_at));
@@ -55,9 +60,9 @@ impl Before {
 }
 
 /// Returns whether a message came from the conversation of a pull request or an issue.
-fn is_from(source: &MessageSource, place: CommentTarget) -> bool {
+fn is_from(source: &MessageSource, target: CommentTarget) -> bool {
     let of_issue = |source: &MessageSource| source.comments.iter().any(|comment| comment.kind == CommentKind::Issue);
-    match (source.newer.unwrap_or(source.origin), place) {
+    match (source.newer.unwrap_or(source.origin), target) {
         (Origin::Issue, CommentTarget::Issue(number)) => source.number == number,
         (Origin::Comment | Origin::Review, CommentTarget::Issue(number)) => source.number == number && of_issue(source),
         (Origin::Comment | Origin::Review, CommentTarget::Pull(number)) => source.number == number && !of_issue(source),
@@ -81,7 +86,7 @@ impl UseCases {
     /// says so.
     pub(super) async fn around(
         &self,
-        place: CommentTarget,
+        target: CommentTarget,
         parts: &[Part],
         job: Option<(&Job, Option<MessageId>)>,
         repository: &PullRepository,
@@ -89,13 +94,15 @@ impl UseCases {
     ) -> Result<Around, Problem> {
         let Some(discussion) = context.discussion() else { return Ok(Around::default()) };
         let before = match job {
-            Some((job, changed)) => Before::of(&self.parts().store.messages(job.id).await?, changed, repository, place),
+            Some((job, changed)) => {
+                Before::of(&self.parts().store.messages(job.id).await?, changed, repository, target)
+            }
             None => Before::default(),
         };
         let url = parts.first().map(|part| part.url.clone()).unwrap_or_default();
         let around = Around { url, is_continued: before.since.is_some(), ..Around::default() };
         let since = before.since.map(|since| since - CLOCKS);
-        let mut read = match discussion.conversation(place, since).await {
+        let mut read = match discussion.conversation(target, since).await {
             Ok(read) => read,
             Err(error) => return self.unread(error, around, context),
         };
@@ -202,9 +209,9 @@ impl UseCases {
         }
         let mut known = BTreeSet::from([issue]);
         numbers.retain(|number| known.insert(*number));
-        for (place, number) in numbers.iter().enumerate() {
+        for (index, number) in numbers.iter().enumerate() {
             if around.linked.len() == MOST_LINKED {
-                around.more_linked = numbers.len() - place;
+                around.more_linked = numbers.len() - index;
                 break;
             }
             match discussion.issue(*number).await {

@@ -343,7 +343,7 @@ impl UseCases {
                 if !context.identity.has_reviews && comment.position.is_none() && is_reply(comment) =>
             {
                 let (number, action) = (*number, *action);
-                let comment = self.placed(number, comment, context).await?;
+                let comment = self.complete_comment(number, comment, context).await?;
                 let content = HookContent::Comment { number, action, comment };
                 Ok(Some(HookEvent { content, ..read.clone() }))
             }
@@ -354,7 +354,7 @@ impl UseCases {
                     return Ok(None);
                 }
                 let (number, action) = (*number, CommentAction::Edited);
-                let comment = self.placed(number, comment, context).await?;
+                let comment = self.complete_comment(number, comment, context).await?;
                 let content = HookContent::Comment { number, action, comment };
                 Ok(Some(HookEvent { content, ..read.clone() }))
             }
@@ -434,9 +434,9 @@ impl UseCases {
         subject: &str,
         context: &Context,
     ) -> Result<Next, Problem> {
-        if let (Some(discussion), Some(place)) = (context.discussion(), place(read)) {
+        if let (Some(discussion), Some(target)) = (context.discussion(), comment_target(read)) {
             let marker = format!("{MARKER}help:{} -->", digest(event, subject).1);
-            discussion.comment(place, &marker, HELP).await?;
+            discussion.comment(target, &marker, HELP).await?;
         }
         Ok(done(Outcome::Helped))
     }
@@ -529,7 +529,7 @@ pub(super) fn is_of_issue(read: &HookEvent) -> bool {
 }
 
 /// Returns the conversation that a comment is part of.
-pub(super) fn place(read: &HookEvent) -> Option<CommentTarget> {
+pub(super) fn comment_target(read: &HookEvent) -> Option<CommentTarget> {
     match &read.content {
         HookContent::Comment { number, .. } if is_of_issue(read) => Some(CommentTarget::Issue(*number)),
         HookContent::Comment { number, .. } | HookContent::Review { number, .. } => Some(CommentTarget::Pull(*number)),

@@ -56,20 +56,20 @@ impl UseCases {
             decision.next = ignored(Outcome::Duplicate);
             return Ok(());
         }
-        let Some(asker) = self.asker(read, issue, &context).await? else {
+        let Some(requester) = self.requester(read, issue, &context).await? else {
             let detail = Some("the code host does not say who added the label or assigned the service".to_owned());
             decision.next = ends(InboxState::Ignored, Outcome::NotAddressed, detail);
             return Ok(());
         };
-        if let Some(outcome) = context.identity.ignores(&asker, "") {
+        if let Some(outcome) = context.identity.ignores(&requester, "") {
             decision.next = ignored(outcome);
             return Ok(());
         }
-        if let Some(refused) = self.refused(&asker, &context).await? {
+        if let Some(refused) = self.refused(&requester, &context).await? {
             decision.next = refused;
             return Ok(());
         }
-        let permission = self.permission(&context, &asker).await?;
+        let permission = self.permission(&context, &requester).await?;
         let source = MessageSource {
             origin: Origin::Issue,
             newer: None,
@@ -77,7 +77,7 @@ impl UseCases {
             number: issue.number,
             id: issue.number.to_string(),
             url: issue.url.clone(),
-            author: Some(SourceAuthor { id: asker.id.clone(), name: asker.name.clone(), permission }),
+            author: Some(SourceAuthor { id: requester.id.clone(), name: requester.name.clone(), permission }),
             comments: Vec::new(),
             inbox: vec![event.number],
             logs: Vec::new(),
@@ -225,11 +225,16 @@ impl UseCases {
 
     /// Returns the person who asks for a job about an issue: the one who caused the event, unless the host does not say
     /// what was changed. Then someone else may have added the label before.
-    async fn asker(&self, read: &HookEvent, issue: &HostIssue, context: &Context) -> Result<Option<HostUser>, Problem> {
+    async fn requester(
+        &self,
+        read: &HookEvent,
+        issue: &HostIssue,
+        context: &Context,
+    ) -> Result<Option<HostUser>, Problem> {
         match (&read.content, context.discussion()) {
             (HookContent::Issue { action: IssueAction::Updated, .. }, Some(discussion)) => {
                 let label = context.project.settings.comments.issue_label();
-                Ok(discussion.issue_asker(issue.number, label).await?)
+                Ok(discussion.issue_requester(issue.number, label).await?)
             }
             _ => Ok(Some(read.sender.clone().unwrap_or_else(|| issue.author.clone()))),
         }

@@ -10,7 +10,7 @@ use journeyman_core::rate::RateState;
 
 use super::Problem;
 use super::context::Context;
-use super::decide::{is_deleted, is_temporary, place};
+use super::decide::{comment_target, is_deleted, is_temporary};
 use crate::UseCases;
 
 impl UseCases {
@@ -90,13 +90,13 @@ impl UseCases {
 
     /// Writes a comment into the conversation of an event, unless it is there, or the project wants no such comments.
     async fn tell(&self, read: &HookEvent, marker: &str, text: &str, context: &Context) -> Result<(), Problem> {
-        let place = match &read.content {
+        let target = match &read.content {
             HookContent::Issue { issue, .. } => Some(CommentTarget::Issue(issue.number)),
-            _ => place(read),
+            _ => comment_target(read),
         };
-        let place = place.filter(|_| context.project.settings.comments.answers == Answers::Full);
-        let (Some(discussion), Some(place)) = (context.discussion(), place) else { return Ok(()) };
-        match discussion.comment(place, marker, text).await {
+        let target = target.filter(|_| context.project.settings.comments.answers == Answers::Full);
+        let (Some(discussion), Some(target)) = (context.discussion(), target) else { return Ok(()) };
+        match discussion.comment(target, marker, text).await {
             Ok(_) => Ok(()),
             Err(error) if is_temporary(&error) => Err(error.into()),
             Err(error) => {

@@ -6,7 +6,7 @@ use journeyman_core::inbox::{InboxEvent, threads};
 
 use super::Problem;
 use super::context::Context;
-use super::decide::{is_temporary, place};
+use super::decide::{comment_target, is_temporary};
 use crate::UseCases;
 
 impl UseCases {
@@ -24,8 +24,9 @@ impl UseCases {
         }
         let of: Vec<InThread> = parts.iter().filter_map(Part::in_thread).collect();
         let (Some(discussion), false) = (context.discussion(), of.is_empty()) else { return Ok(()) };
-        let place = events.first().and_then(InboxEvent::read).and_then(place).unwrap_or(CommentTarget::Pull(number));
-        let threads = match discussion.threads(place, &of).await {
+        let target =
+            events.first().and_then(InboxEvent::read).and_then(comment_target).unwrap_or(CommentTarget::Pull(number));
+        let threads = match discussion.threads(target, &of).await {
             Ok(threads) => threads,
             Err(error) if is_temporary(&error) => return Err(error.into()),
             Err(error) => {

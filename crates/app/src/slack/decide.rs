@@ -98,7 +98,7 @@ impl UseCases {
         let now = self.parts().engine.now();
         let decision = match decided.unwrap_or_else(|_| timeout()) {
             Ok(Outcome { state, outcome, detail, job, thread, posts }) => {
-                let to_post = |(purpose, content)| NewSlackPost { place: event.place.clone(), purpose, content };
+                let to_post = |(purpose, content)| NewSlackPost { thread: event.thread.clone(), purpose, content };
                 let posts = posts.into_iter().map(to_post).collect();
                 SlackDecision { next: SlackNext::Ends(state, outcome, detail), job, thread, posts, at: now }
             }
@@ -126,7 +126,7 @@ impl UseCases {
     }
 
     async fn outcome_of(&self, event: &SlackInboxEvent) -> Result<Outcome, Delay> {
-        let Some(workspace) = self.stored_workspace(event.place.workspace).await? else {
+        let Some(workspace) = self.stored_workspace(event.thread.workspace).await? else {
             return Ok(Outcome::ignored(SlackOutcome::NotAddressed).because("the workspace was disconnected"));
         };
         let message = match &event.content {
@@ -140,8 +140,8 @@ impl UseCases {
             );
         }
         // Once the channel is no longer connected with the project of the thread, its people do not reach the job.
-        let project = workspace.settings.channels.get(&event.place.channel);
-        let thread = self.parts().store.slack_thread(event.place.clone()).await?;
+        let project = workspace.settings.channels.get(&event.thread.channel);
+        let thread = self.parts().store.slack_thread(event.thread.clone()).await?;
         let thread = thread.filter(|thread| project == Some(&thread.project));
         let asked = Asked { workspace: &workspace, event, message, thread };
         self.outcome_of_message(&asked).await
@@ -165,8 +165,8 @@ impl UseCases {
 
     /// Returns the other events that carry the same message, without its edits.
     async fn events_of_message(&self, event: &SlackInboxEvent) -> Result<Vec<SlackInboxEvent>, StoreError> {
-        let (workspace, place) = (event.place.workspace, Some(event.place.clone()));
-        let filter = SlackEventFilter { workspace, place, before: None, limit: SEARCHED };
+        let (workspace, thread) = (event.thread.workspace, Some(event.thread.clone()));
+        let filter = SlackEventFilter { workspace, thread, before: None, limit: SEARCHED };
         let mut found = self.parts().store.slack_events(filter).await?;
         found.retain(|other| {
             let is_sent = matches!(other.content, SlackContent::Sent(_));
@@ -286,9 +286,9 @@ impl UseCases {
     }
 
     async fn create_from_slack(&self, asked: &Asked<'_>, caller: &Caller, text: &str) -> Result<Outcome, Delay> {
-        let place = &asked.event.place;
-        let Some(project) = asked.workspace.settings.channels.get(&place.channel) else {
-            let text = unknown_channel(&place.channel);
+        let id = &asked.event.thread;
+        let Some(project) = asked.workspace.settings.channels.get(&id.channel) else {
+            let text = unknown_channel(&id.channel);
             return Ok(Outcome::ignored(SlackOutcome::UnknownChannel).replying("unknown_channel", text));
         };
         let (options, prompt) = route::options(text);
@@ -316,7 +316,7 @@ impl UseCases {
         };
         match self.create_job(caller, project, request, once(asked, text)).await {
             Ok(accepted) => {
-                let thread = SlackThread { place: place.clone(), project: project.clone(), job: accepted.record.id };
+                let thread = SlackThread { id: id.clone(), project: project.clone(), job: accepted.record.id };
                 let outcome = done(asked.event, SlackOutcome::JobCreated, project, &accepted);
                 Ok(Outcome { thread: Some(thread), ..outcome })
             }
@@ -374,7 +374,7 @@ impl UseCases {
     /// Withdraws the message of a deleted message, on behalf of its author.
     async fn withdraw_deleted(&self, workspace: &SlackWorkspace, event: &SlackInboxEvent) -> Result<Outcome, Delay> {
         let others = self.events_of_message(event).await?;
-        let thread = self.parts().store.slack_thread(event.place.clone()).await?;
+        let thread = self.parts().store.slack_thread(event.thread.clone()).await?;
         let sent = others.iter().find_map(|other| match (&other.content, other.job, other.message) {
             (SlackContent::Sent(text), Some(job), Some(message)) => Some((text, job, message)),
             _ => None,
@@ -400,7 +400,7 @@ impl UseCases {
 /// Returns the idempotency key of a message: an event that is carried out again, and another event about the same message,
 /// have no further effect.
 fn once(asked: &Asked<'_>, text: &str) -> Option<Idempotency> {
-    let (place, ts) = (&asked.event.place, &asked.event.ts);
-    let key = format!("slack/{}/{}/{ts}", place.workspace, place.channel);
+    let (thread, ts) = (&asked.event.thread, &asked.event.ts);
+    let key = format!("slack/{}/{}/{ts}", thread.workspace, thread.channel);
     Some(Idempotency { key, fingerprint: Fingerprint::of("slack", text.as_bytes()) })
 }

@@ -112,18 +112,18 @@ impl UseCases {
     }
 
     async fn attempt_post(&self, post: &SlackPost, progress: &mut Progress) -> Result<(), Failed> {
-        let secrets = self.parts().store.slack_secrets(post.place.workspace).await?;
+        let secrets = self.parts().store.slack_secrets(post.thread.workspace).await?;
         let missing = || SlackError::Repairable("the workspace has no bot token; set botToken".to_owned());
         let token = secrets.get(&SlackSecret::BotToken).ok_or_else(missing)?;
         match &post.content {
             SlackPostContent::Text(text) => self.show(post, token, text, progress).await,
             SlackPostContent::Reaction { ts, name } => {
                 progress.has_asked = true;
-                Ok(self.parts().slack.react(token, &post.place.channel, ts, name).await?)
+                Ok(self.parts().slack.react(token, &post.thread.channel, ts, name).await?)
             }
             SlackPostContent::Status { project, job, message } => {
-                let workspace = self.stored_workspace(post.place.workspace).await?;
-                let connected = workspace.and_then(|known| known.settings.channels.get(&post.place.channel).cloned());
+                let workspace = self.stored_workspace(post.thread.workspace).await?;
+                let connected = workspace.and_then(|known| known.settings.channels.get(&post.thread.channel).cloned());
                 if connected.as_ref() != Some(project) {
                     return Err(Failed::Never(format!(
                         "the channel is no longer connected with the project {project}"
@@ -148,7 +148,7 @@ impl UseCases {
         progress: &mut Progress,
     ) -> Result<(), Failed> {
         let (slack, marker) = (&self.parts().slack, post.marker());
-        let (channel, thread) = (post.place.channel.as_str(), post.place.thread.as_str());
+        let (channel, thread) = (post.thread.channel.as_str(), post.thread.thread.as_str());
         let message = SlackMessage { channel, thread, text, marker: &marker };
         if post.ts.is_some() && post.shown.as_deref() == Some(text) {
             return Ok(());

@@ -166,10 +166,10 @@ async fn a_key_that_may_only_read_changes_nothing() {
         cases.delete_project(&reader, &id, Precondition::None).await,
         cases.create_job(&reader, &id, Default::default(), None).await.map(drop),
     ];
-    for (place, refused) in refusals.into_iter().enumerate() {
+    for (index, refused) in refusals.into_iter().enumerate() {
         assert!(
             matches!(&refused, Err(Error::Refused(refusal)) if refusal.kind == RefusalKind::ScopeMissing),
-            "{place}: {refused:?}"
+            "{index}: {refused:?}"
         );
     }
     assert_eq!(fixture.audited().await, before);

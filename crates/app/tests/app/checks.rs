@@ -45,48 +45,48 @@ impl InboxFixture {
 
 #[tokio::test]
 async fn checks_that_begin_late_are_repaired() {
-    for desk in InboxFixture::all_with(repairs).await {
-        let (name, sha) = (desk.name(), desk.pushed().await);
-        desk.watch(15).await;
-        assert_eq!(desk.result().await, Some(CheckResult::None), "{name}");
-        desk.put_check(&sha, CheckState::Pending);
-        desk.watch(20).await;
-        assert_eq!(desk.repairs().await, 0, "{name}");
-        desk.put_check(&sha, CheckState::Failed);
-        desk.watch(20).await;
-        assert_eq!((desk.result().await, desk.repairs().await), (Some(CheckResult::Failed), 1), "{name}");
+    for inbox in InboxFixture::all_with(repairs).await {
+        let (name, sha) = (inbox.name(), inbox.pushed().await);
+        inbox.watch(15).await;
+        assert_eq!(inbox.result().await, Some(CheckResult::None), "{name}");
+        inbox.put_check(&sha, CheckState::Pending);
+        inbox.watch(20).await;
+        assert_eq!(inbox.repairs().await, 0, "{name}");
+        inbox.put_check(&sha, CheckState::Failed);
+        inbox.watch(20).await;
+        assert_eq!((inbox.result().await, inbox.repairs().await), (Some(CheckResult::Failed), 1), "{name}");
     }
 }
 
 #[tokio::test]
 async fn checks_that_a_person_repeats_are_read_again() {
-    for desk in InboxFixture::all_with(repairs).await {
-        let (name, sha) = (desk.name(), desk.pushed().await);
-        desk.put_check(&sha, CheckState::Failed);
-        desk.host.put_checks(desk.job().await.branch.unwrap().base, vec![check(CheckState::Failed)]);
-        desk.watch(5).await;
-        assert_eq!(desk.job().await.checks.unwrap().stop, Some(CheckStop::FailsOnBase), "{name}");
-        desk.put_check(&sha, CheckState::Passed);
-        desk.watch(60).await;
-        let checks = desk.job().await.checks.unwrap();
-        assert_eq!((checks.result, checks.stop, desk.repairs().await), (CheckResult::Passed, None, 0), "{name}");
+    for inbox in InboxFixture::all_with(repairs).await {
+        let (name, sha) = (inbox.name(), inbox.pushed().await);
+        inbox.put_check(&sha, CheckState::Failed);
+        inbox.host.put_checks(inbox.job().await.branch.unwrap().base, vec![check(CheckState::Failed)]);
+        inbox.watch(5).await;
+        assert_eq!(inbox.job().await.checks.unwrap().stop, Some(CheckStop::FailsOnBase), "{name}");
+        inbox.put_check(&sha, CheckState::Passed);
+        inbox.watch(60).await;
+        let checks = inbox.job().await.checks.unwrap();
+        assert_eq!((checks.result, checks.stop, inbox.repairs().await), (CheckResult::Passed, None, 0), "{name}");
     }
 }
 
 #[tokio::test]
 async fn flaky_checks_are_told_and_not_repaired() {
-    for desk in InboxFixture::all_with(repairs).await {
-        let (name, sha) = (desk.name(), desk.pushed().await);
-        desk.put_check(&sha, CheckState::Passed);
-        desk.watch(5).await;
-        desk.put_check(&sha, CheckState::Pending);
-        desk.watch(5).await;
-        desk.put_check(&sha, CheckState::Failed);
-        desk.watch(60).await;
-        let checks = desk.job().await.checks.unwrap();
+    for inbox in InboxFixture::all_with(repairs).await {
+        let (name, sha) = (inbox.name(), inbox.pushed().await);
+        inbox.put_check(&sha, CheckState::Passed);
+        inbox.watch(5).await;
+        inbox.put_check(&sha, CheckState::Pending);
+        inbox.watch(5).await;
+        inbox.put_check(&sha, CheckState::Failed);
+        inbox.watch(60).await;
+        let checks = inbox.job().await.checks.unwrap();
         assert_eq!((checks.result, checks.stop), (CheckResult::Failed, Some(CheckStop::Flaky)), "{name}");
-        assert_eq!(desk.repairs().await, 0, "{name}");
-        let written = desk.host.written();
+        assert_eq!(inbox.repairs().await, 0, "{name}");
+        let written = inbox.host.written();
         let line = "- `test` failed, after another result on the same commit";
         assert!(written.iter().any(|comment| comment.text.contains(line)), "{name}: {written:?}");
     }
@@ -94,29 +94,29 @@ async fn flaky_checks_are_told_and_not_repaired() {
 
 #[tokio::test]
 async fn a_check_that_waits_for_a_person_is_no_failure_and_has_not_passed() {
-    for desk in InboxFixture::all_with(repairs).await {
-        let (name, sha) = (desk.name(), desk.pushed().await);
-        desk.put_check(&sha, CheckState::Waiting);
-        desk.watch(60).await;
-        assert_eq!((desk.result().await, desk.repairs().await), (None, 0), "{name}");
-        desk.put_check(&sha, CheckState::Passed);
-        desk.watch(60).await;
-        assert_eq!(desk.result().await, Some(CheckResult::Passed), "{name}");
+    for inbox in InboxFixture::all_with(repairs).await {
+        let (name, sha) = (inbox.name(), inbox.pushed().await);
+        inbox.put_check(&sha, CheckState::Waiting);
+        inbox.watch(60).await;
+        assert_eq!((inbox.result().await, inbox.repairs().await), (None, 0), "{name}");
+        inbox.put_check(&sha, CheckState::Passed);
+        inbox.watch(60).await;
+        assert_eq!(inbox.result().await, Some(CheckResult::Passed), "{name}");
     }
 }
 
 #[tokio::test]
 async fn reports_of_failed_checks_are_passed_on_as_logs_are() {
-    for desk in InboxFixture::all_with(repairs).await {
-        let (name, sha) = (desk.name(), desk.pushed().await);
+    for inbox in InboxFixture::all_with(repairs).await {
+        let (name, sha) = (inbox.name(), inbox.pushed().await);
         let failed = Check {
             log: Some("1".to_owned()),
             report: Some("check-run/1".to_owned()),
             ..Check::new("lint", CheckState::Failed)
         };
-        desk.host.put_checks(sha, vec![failed]);
-        desk.watch(20).await;
-        let messages = desk.messages().await;
+        inbox.host.put_checks(sha, vec![failed]);
+        inbox.watch(20).await;
+        let messages = inbox.messages().await;
         let repair = messages.iter().find(|message| message.origin == Origin::Check).unwrap();
         let logs: Vec<_> = repair.source.as_ref().unwrap().logs.iter().map(|log| (&*log.name, &*log.log)).collect();
         assert_eq!(logs, [("lint", "1"), ("lint report", "check-run/1")], "{name}");
@@ -125,19 +125,19 @@ async fn reports_of_failed_checks_are_passed_on_as_logs_are() {
 
 #[tokio::test]
 async fn a_known_result_costs_one_request_a_look_and_none_after_a_day() {
-    for desk in InboxFixture::all_with(repairs).await {
-        let (name, sha) = (desk.name(), desk.pushed().await);
-        desk.put_check(&sha, CheckState::Failed);
-        desk.host.put_checks(desk.job().await.branch.unwrap().base, vec![check(CheckState::Failed)]);
-        desk.watch(5).await;
-        let (before, pulls) = (desk.host.count(HostCall::Checks), desk.host.count(HostCall::Pulls));
-        desk.watch(25 * 60).await;
-        let requests = desk.host.count(HostCall::Checks) - before;
+    for inbox in InboxFixture::all_with(repairs).await {
+        let (name, sha) = (inbox.name(), inbox.pushed().await);
+        inbox.put_check(&sha, CheckState::Failed);
+        inbox.host.put_checks(inbox.job().await.branch.unwrap().base, vec![check(CheckState::Failed)]);
+        inbox.watch(5).await;
+        let (before, pulls) = (inbox.host.count(HostCall::Checks), inbox.host.count(HostCall::Pulls));
+        inbox.watch(25 * 60).await;
+        let requests = inbox.host.count(HostCall::Checks) - before;
         assert!((24..=40).contains(&requests), "{name}: {requests} requests in a day");
-        assert_eq!(desk.host.count(HostCall::Pulls), pulls, "{name}");
-        let before = desk.host.count(HostCall::Checks);
-        desk.watch(24 * 60).await;
-        assert_eq!(desk.host.count(HostCall::Checks), before, "{name}");
+        assert_eq!(inbox.host.count(HostCall::Pulls), pulls, "{name}");
+        let before = inbox.host.count(HostCall::Checks);
+        inbox.watch(24 * 60).await;
+        assert_eq!(inbox.host.count(HostCall::Checks), before, "{name}");
     }
 }
 
@@ -147,16 +147,16 @@ fn check(state: CheckState) -> Check {
 
 #[tokio::test]
 async fn a_status_that_had_no_place_is_set_when_there_is_one() {
-    for desk in InboxFixture::all_with(|project| project.settings.checks.only = vec!["test".to_owned()]).await {
-        let (name, sha) = (desk.name(), desk.pushed().await);
+    for inbox in InboxFixture::all_with(|project| project.settings.checks.only = vec!["test".to_owned()]).await {
+        let (name, sha) = (inbox.name(), inbox.pushed().await);
         let note = Check::new(OWN_STATUS, CheckState::Ignored);
-        desk.host.put_checks(sha.clone(), vec![note]);
-        desk.watch(3).await;
-        let before = desk.host.statuses(&sha).len();
+        inbox.host.put_checks(sha.clone(), vec![note]);
+        inbox.watch(3).await;
+        let before = inbox.host.statuses(&sha).len();
         // The pipeline of the commit begins.
-        desk.host.put_checks(sha.clone(), vec![check(CheckState::Pending)]);
-        desk.watch(10).await;
-        let statuses = desk.host.statuses(&sha);
+        inbox.host.put_checks(sha.clone(), vec![check(CheckState::Pending)]);
+        inbox.watch(10).await;
+        let statuses = inbox.host.statuses(&sha);
         assert_eq!(statuses.len(), before + 1, "{name}: once: {statuses:?}");
         assert_eq!(statuses.last().unwrap().state, StatusState::Success, "{name}");
     }

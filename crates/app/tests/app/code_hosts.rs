@@ -234,8 +234,8 @@ async fn a_link_local_address_is_named_in_the_audit_log() {
         let at = Draft { url: "http://169.254.169.254".to_owned(), ..draft() };
         fixture.add_host("metadata", &at).await.unwrap();
         fixture.cases.check_code_host(&operator(), &id("metadata")).await.unwrap();
-        let place = "metadata (at 169.254.169.254, a cloud metadata service)";
-        let expected = ["created", "tested"].map(|action| format!("cli code_host.{action} {place}"));
+        let target = "metadata (at 169.254.169.254, a cloud metadata service)";
+        let expected = ["created", "tested"].map(|action| format!("cli code_host.{action} {target}"));
         assert_eq!(fixture.audited().await, expected, "{}", fixture.name);
     }
 }

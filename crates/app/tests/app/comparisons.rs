@@ -48,15 +48,15 @@ impl InboxFixture {
 
 #[tokio::test]
 async fn webhooks_about_the_base_cause_a_comparison_at_once() {
-    for desk in InboxFixture::all().await {
-        let name = desk.name();
-        assert_eq!(desk.behind().await, Err(NoComparison::NotYet), "{name}");
-        desk.fixture.comparisons.put(PULL, behind(0));
-        desk.compare().await;
-        assert_eq!(desk.behind().await, Ok(0), "{name}: the job has opened it");
+    for inbox in InboxFixture::all().await {
+        let name = inbox.name();
+        assert_eq!(inbox.behind().await, Err(NoComparison::NotYet), "{name}");
+        inbox.fixture.comparisons.put(PULL, behind(0));
+        inbox.compare().await;
+        assert_eq!(inbox.behind().await, Ok(0), "{name}: the job has opened it");
         let other = HookContent::Pull { number: 99, state: PullState::Merged, head: "x".to_owned(), head_sha: None };
         let opened = HookContent::Pull { number: 98, state: PullState::Open, head: "y".to_owned(), head_sha: None };
-        for (place, (content, outcome, is_compared)) in [
+        for (index, (content, outcome, is_compared)) in [
             (push(&["main"]), "comparison_queued", true),
             (push(&["unrelated"]), "no_job", false),
             (push(&["a", "main"]), "comparison_queued", true),
@@ -66,75 +66,71 @@ async fn webhooks_about_the_base_cause_a_comparison_at_once() {
         .into_iter()
         .enumerate()
         {
-            let count = u64::try_from(place).unwrap() + 1;
-            desk.fixture.comparisons.put(PULL, behind(count));
-            let before = desk.behind().await;
-            desk.deliver(content.clone()).await;
-            desk.carry_out().await;
-            assert_eq!(desk.outcomes().await.last().unwrap(), outcome, "{name}: {content:?}");
-            desk.compare().await;
+            let count = u64::try_from(index).unwrap() + 1;
+            inbox.fixture.comparisons.put(PULL, behind(count));
+            let before = inbox.behind().await;
+            inbox.deliver(content.clone()).await;
+            inbox.carry_out().await;
+            assert_eq!(inbox.outcomes().await.last().unwrap(), outcome, "{name}: {content:?}");
+            inbox.compare().await;
             let expected = if is_compared { Ok(count) } else { before };
-            assert_eq!(desk.behind().await, expected, "{name}: {content:?}");
+            assert_eq!(inbox.behind().await, expected, "{name}: {content:?}");
         }
-        let events = desk.events().await;
+        let events = inbox.events().await;
         assert!(events[0].read().is_none() && events[0].project == Some(shop().id), "{name}: {:?}", events[0]);
     }
 }
 
 #[tokio::test]
 async fn a_person_who_looks_gets_what_is_stored_and_causes_the_next_comparison() {
-    for desk in InboxFixture::all().await {
-        let (name, cases) = (desk.name(), &desk.fixture.cases);
-        let project = desk.fixture.store.project(shop().id).await.unwrap().unwrap();
+    for inbox in InboxFixture::all().await {
+        let (name, cases) = (inbox.name(), &inbox.fixture.cases);
+        let project = inbox.fixture.store.project(shop().id).await.unwrap().unwrap();
         let look = async || {
             let [known] =
-                cases.known_comparisons(&project, &[desk.reference().await]).await.unwrap().try_into().unwrap();
+                cases.known_comparisons(&project, &[inbox.reference().await]).await.unwrap().try_into().unwrap();
             (known.result.map(|found| found.behind), known.at)
         };
         assert_eq!(look().await, (Err(NoComparison::NotYet), None), "{name}");
-        desk.fixture.comparisons.put(PULL, behind(1));
-        desk.compare().await;
-        let at = desk.fixture.world.now();
-        desk.fixture.comparisons.put(PULL, behind(2));
-        desk.compare().await;
+        inbox.fixture.comparisons.put(PULL, behind(1));
+        inbox.compare().await;
+        let at = inbox.fixture.world.now();
+        inbox.fixture.comparisons.put(PULL, behind(2));
+        inbox.compare().await;
         assert_eq!(look().await, (Ok(1), Some(at)), "{name}: nothing has happened");
-        desk.fixture.world.advance(SEEN_AGE + COMPARISON_PAUSE);
+        inbox.fixture.world.advance(SEEN_AGE + COMPARISON_PAUSE);
         assert_eq!(look().await, (Ok(1), Some(at)), "{name}: nobody waits");
-        desk.compare().await;
-        assert_eq!(look().await, (Ok(2), Some(desk.fixture.world.now())), "{name}");
+        inbox.compare().await;
+        assert_eq!(look().await, (Ok(2), Some(inbox.fixture.world.now())), "{name}");
     }
 }
 
 #[tokio::test]
 async fn what_is_known_stays_while_a_repository_cannot_be_read() {
-    for desk in InboxFixture::all().await {
-        let name = desk.name();
-        desk.fixture.comparisons.put(PULL, behind(1));
-        desk.compare().await;
-        desk.fixture.comparisons.refuse(true);
-        desk.fixture.comparisons.put(PULL, behind(2));
-        desk.deliver(push(&["main"])).await;
-        desk.carry_out().await;
-        desk.compare().await;
-        assert_eq!(desk.behind().await, Ok(1), "{name}");
-        desk.fixture.comparisons.refuse(false);
-        desk.fixture.world.advance(Duration::from_secs(60));
-        desk.compare().await;
-        assert_eq!(desk.behind().await, Ok(2), "{name}: it is tried again soon");
-        desk.host.put_pull(journeyman_core::pull::HostPull {
+    for inbox in InboxFixture::all().await {
+        let name = inbox.name();
+        inbox.fixture.comparisons.put(PULL, behind(1));
+        inbox.compare().await;
+        inbox.fixture.comparisons.refuse(true);
+        inbox.fixture.comparisons.put(PULL, behind(2));
+        inbox.deliver(push(&["main"])).await;
+        inbox.carry_out().await;
+        inbox.compare().await;
+        assert_eq!(inbox.behind().await, Ok(1), "{name}");
+        inbox.fixture.comparisons.refuse(false);
+        inbox.fixture.world.advance(Duration::from_secs(60));
+        inbox.compare().await;
+        assert_eq!(inbox.behind().await, Ok(2), "{name}: it is tried again soon");
+        inbox.host.put_pull(journeyman_core::pull::HostPull {
             state: PullState::Closed,
             ..super::inbox::fixtures::pull(PullState::Open)
         });
-        desk.deliver(HookContent::Pull {
-            number: PULL,
-            state: PullState::Closed,
-            head: "x".to_owned(),
-            head_sha: None,
-        })
-        .await;
-        desk.carry_out().await;
-        desk.fixture.world.advance(Duration::from_secs(3600));
-        desk.compare().await;
-        assert_eq!(desk.behind().await, Err(NoComparison::NotYet), "{name}: an ended one needs no row");
+        inbox
+            .deliver(HookContent::Pull { number: PULL, state: PullState::Closed, head: "x".to_owned(), head_sha: None })
+            .await;
+        inbox.carry_out().await;
+        inbox.fixture.world.advance(Duration::from_secs(3600));
+        inbox.compare().await;
+        assert_eq!(inbox.behind().await, Err(NoComparison::NotYet), "{name}: an ended one needs no row");
     }
 }

@@ -48,84 +48,84 @@ impl InboxFixture {
 
 #[tokio::test]
 async fn a_conflict_becomes_one_automatic_message() {
-    for desk in InboxFixture::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
-        let name = desk.name();
-        desk.keep().await;
-        desk.stands(comparison("1", 3, &[]));
-        desk.keep().await;
-        assert_eq!(desk.updates().await.len(), 0, "{name}: it is only behind");
-        desk.stands(comparison("2", 4, &["src/a.rs"]));
-        desk.keep().await;
-        desk.keep().await;
-        let updates = desk.updates().await;
+    for inbox in InboxFixture::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
+        let name = inbox.name();
+        inbox.keep().await;
+        inbox.stands(comparison("1", 3, &[]));
+        inbox.keep().await;
+        assert_eq!(inbox.updates().await.len(), 0, "{name}: it is only behind");
+        inbox.stands(comparison("2", 4, &["src/a.rs"]));
+        inbox.keep().await;
+        inbox.keep().await;
+        let updates = inbox.updates().await;
         assert_eq!(updates.len(), 1, "{name}: while the job is active, it is not asked again");
         let (update, source) = (&updates[0], updates[0].source.clone().unwrap());
         assert!(update.prompt.contains("Merge `origin/main`") && update.prompt.contains("- `src/a.rs`"), "{update:?}");
         assert_eq!((&update.author, source.number), (&None, PULL), "{name}");
         assert_eq!(source.id, format!("{}..{}", sha("2"), sha("f")), "{name}");
-        desk.finish().await;
-        desk.carry_out().await;
-        assert_eq!(desk.host.written().len(), 1, "{name}: it is answered on the code host");
-        desk.keep().await;
-        assert_eq!(desk.updates().await.len(), 1, "{name}: not twice for the same commits");
-        desk.stands(comparison("3", 5, &["src/a.rs"]));
-        desk.keep().await;
-        assert_eq!(desk.updates().await.len(), 2, "{name}");
+        inbox.finish().await;
+        inbox.carry_out().await;
+        assert_eq!(inbox.host.written().len(), 1, "{name}: it is answered on the code host");
+        inbox.keep().await;
+        assert_eq!(inbox.updates().await.len(), 1, "{name}: not twice for the same commits");
+        inbox.stands(comparison("3", 5, &["src/a.rs"]));
+        inbox.keep().await;
+        assert_eq!(inbox.updates().await.len(), 2, "{name}");
     }
 }
 
 #[tokio::test]
 async fn always_means_also_without_a_conflict_and_off_never() {
     for (mode, expected) in [(KeepUpToDate::Always, 1), (KeepUpToDate::Off, 0)] {
-        for desk in InboxFixture::all_with(keeps(mode, 20)).await {
-            desk.stands(comparison("1", 0, &[]));
-            desk.keep().await;
-            assert_eq!(desk.updates().await.len(), 0, "{}: it is up to date", desk.name());
-            desk.stands(comparison("2", 3, &[]));
-            desk.keep().await;
-            assert_eq!(desk.updates().await.len(), expected, "{} {mode:?}", desk.name());
+        for inbox in InboxFixture::all_with(keeps(mode, 20)).await {
+            inbox.stands(comparison("1", 0, &[]));
+            inbox.keep().await;
+            assert_eq!(inbox.updates().await.len(), 0, "{}: it is up to date", inbox.name());
+            inbox.stands(comparison("2", 3, &[]));
+            inbox.keep().await;
+            assert_eq!(inbox.updates().await.len(), expected, "{} {mode:?}", inbox.name());
         }
     }
 }
 
 #[tokio::test]
 async fn a_pull_request_that_a_person_has_closed_is_left_alone() {
-    for desk in InboxFixture::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
-        desk.stands(comparison("1", 1, &["a"]));
+    for inbox in InboxFixture::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
+        inbox.stands(comparison("1", 1, &["a"]));
         // No webhook has told of it yet.
         for changed in [
             pull(PullState::Closed),
             pull(PullState::Merged),
             HostPull { base: "v2".to_owned(), ..pull(PullState::Open) },
         ] {
-            desk.host.put_pull(changed.clone());
-            desk.keep().await;
-            assert_eq!(desk.updates().await.len(), 0, "{}: {changed:?}", desk.name());
+            inbox.host.put_pull(changed.clone());
+            inbox.keep().await;
+            assert_eq!(inbox.updates().await.len(), 0, "{}: {changed:?}", inbox.name());
         }
-        desk.host.put_pull(pull(PullState::Open));
-        desk.keep().await;
-        assert_eq!(desk.updates().await.len(), 1, "{}", desk.name());
+        inbox.host.put_pull(pull(PullState::Open));
+        inbox.keep().await;
+        assert_eq!(inbox.updates().await.len(), 1, "{}", inbox.name());
     }
 }
 
 #[tokio::test]
 async fn the_limit_of_automatic_messages_is_told_once() {
-    for desk in InboxFixture::all_with(keeps(KeepUpToDate::Conflicts, 1)).await {
-        let name = desk.name();
-        desk.stands(comparison("1", 1, &["a"]));
-        desk.keep().await;
-        desk.finish().await;
-        desk.carry_out().await;
+    for inbox in InboxFixture::all_with(keeps(KeepUpToDate::Conflicts, 1)).await {
+        let name = inbox.name();
+        inbox.stands(comparison("1", 1, &["a"]));
+        inbox.keep().await;
+        inbox.finish().await;
+        inbox.carry_out().await;
         for base in ["2", "3"] {
-            desk.stands(comparison(base, 2, &["a"]));
-            desk.keep().await;
+            inbox.stands(comparison(base, 2, &["a"]));
+            inbox.keep().await;
         }
-        assert_eq!(desk.updates().await.len(), 1, "{name}");
-        assert_eq!(desk.job().await.updates.unwrap().stop, Some(UpdateStop::DailyLimit), "{name}");
-        let comments: Vec<String> = desk.host.written().into_iter().map(|written| written.text).collect();
+        assert_eq!(inbox.updates().await.len(), 1, "{name}");
+        assert_eq!(inbox.job().await.updates.unwrap().stop, Some(UpdateStop::DailyLimit), "{name}");
+        let comments: Vec<String> = inbox.host.written().into_iter().map(|written| written.text).collect();
         let told = comments.iter().filter(|text| text.contains("the limit of automatic messages in a day is used up"));
         assert_eq!(told.count(), 1, "{name}: {comments:?}");
-        let log = desk.fixture.store.log(desk.job, 0, 1000).await.unwrap();
+        let log = inbox.fixture.store.log(inbox.job, 0, 1000).await.unwrap();
         let events: Vec<_> = log.iter().filter(|entry| entry.kind == "pull_request.outdated").collect();
         assert_eq!(events.len(), 2, "{name}: {events:?}");
         assert_eq!(
@@ -137,13 +137,13 @@ async fn the_limit_of_automatic_messages_is_told_once() {
 
 #[tokio::test]
 async fn a_repository_that_cannot_be_read_is_read_again() {
-    for desk in InboxFixture::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
-        desk.fixture.comparisons.refuse(true);
-        desk.stands(comparison("1", 1, &["a"]));
-        desk.keep().await;
-        assert_eq!(desk.updates().await.len(), 0, "{}", desk.name());
-        desk.fixture.comparisons.refuse(false);
-        desk.keep().await;
-        assert_eq!(desk.updates().await.len(), 1, "{}: it is tried again", desk.name());
+    for inbox in InboxFixture::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
+        inbox.fixture.comparisons.refuse(true);
+        inbox.stands(comparison("1", 1, &["a"]));
+        inbox.keep().await;
+        assert_eq!(inbox.updates().await.len(), 0, "{}", inbox.name());
+        inbox.fixture.comparisons.refuse(false);
+        inbox.keep().await;
+        assert_eq!(inbox.updates().await.len(), 1, "{}: it is tried again", inbox.name());
     }
 }

@@ -14,7 +14,7 @@ use journeyman_core::key::Scope;
 use journeyman_core::message::{MessageStatus, Origin};
 use journeyman_core::ports::{InboxFilter, PullPagesError, UpdateError};
 use journeyman_core::position::DiffSide;
-use journeyman_core::pull::{LinePlace, MergeMethod, NewPull, Pull, Verdict};
+use journeyman_core::pull::{LinePosition, MergeMethod, NewPull, Pull, Verdict};
 use journeyman_core::refusal;
 use journeyman_core::refusal::ResourceKind;
 use journeyman_core::run::Usage;
@@ -263,7 +263,7 @@ async fn drafts_are_private_until_they_are_submitted_as_one_review() {
         let (cases, name, id) = (&fixture.cases, fixture.name, shop().id);
         with_pulls(&fixture, 1).await;
         let job = job_with_pull(&fixture).await;
-        let line = LinePlace { path: "a.rs".into(), side: DiffSide::New, line: 3, hunk: "@@ -1 +3 @@\n+b".into() };
+        let line = LinePosition { path: "a.rs".into(), side: DiffSide::New, line: 3, hunk: "@@ -1 +3 @@\n+b".into() };
         let draft = |body: &str| PullComment { body: body.to_owned(), line: Some(line.clone()), is_draft: true };
         for body in ["Rename it.", "Remove it.", "@journeyman Test it."] {
             assert_eq!(cases.comment_on_pull(&operator(), &id, 1, draft(body), None).await, Ok(Commented::Drafted));
@@ -297,7 +297,7 @@ async fn a_thread_on_a_line_is_resolved_by_those_who_may_write() {
     for fixture in all().await {
         let (cases, name, id) = (&fixture.cases, fixture.name, shop().id);
         with_pulls(&fixture, 1).await;
-        let line = LinePlace { path: "a.rs".into(), side: DiffSide::New, line: 3, hunk: "@@ -1 +3 @@\n+b".into() };
+        let line = LinePosition { path: "a.rs".into(), side: DiffSide::New, line: 3, hunk: "@@ -1 +3 @@\n+b".into() };
         let comment = PullComment { body: "Rename it.".to_owned(), line: Some(line), is_draft: false };
         cases.comment_on_pull(&operator(), &id, 1, comment, None).await.unwrap();
         let resolved = async || {

@@ -31,7 +31,7 @@ pub struct InstalledCodeHost {
     pub has_webhook_secret: bool,
     /// The IDs of bots whose comments become messages.
     pub trusted_bots: Vec<String>,
-    /// The place where it is defined.
+    /// The source of its definition.
     pub defined_in: Definition,
     /// The URL for webhooks, which you enter at the code host.
     pub webhook_url: String,
@@ -58,7 +58,7 @@ open_enum! {
 }
 
 open_enum! {
-    /// The place where a code host is defined.
+    /// The source of the definition of a code host.
     Definition {
         /// The configuration file.
         Configuration = "configuration",

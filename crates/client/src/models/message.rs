@@ -99,7 +99,7 @@ pub struct Message {
     /// The earlier branch of the job whose commits are published again with those of this message, because its pull
     /// request was closed.
     pub carried_over: Option<String>,
-    /// The place on a code host that the message came from; `None` for other messages.
+    /// The source of the message on a code host; `None` for other messages.
     pub source: Option<MessageSource>,
     /// A line for each check of the last commit, such as `unit passed`; `None` if the checks are not known: the message
     /// has no commits, they were not read yet, or a later message has pushed.
@@ -161,7 +161,7 @@ open_enum! {
     }
 }
 
-/// The place on a code host that a message came from.
+/// The source of a message on a code host: its comment, review, issue, commit or check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -122,7 +122,7 @@ fn is_match(pattern: &str, name: &str) -> bool {
     let Some(last) = parts.pop() else { return rest.is_empty() };
     for part in parts {
         match rest.find(part) {
-            Some(place) => rest = &rest[place + part.len()..],
+            Some(index) => rest = &rest[index + part.len()..],
             None => return false,
         }
     }

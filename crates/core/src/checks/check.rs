@@ -140,7 +140,7 @@ impl From<Check> for StoredCheck {
 }
 
 /// The name of the commit status that the service sets. Among the checks of a commit, an entry with this name in the state
-/// [`CheckState::Ignored`] says why the host has no place for the status.
+/// [`CheckState::Ignored`] says why the host cannot store the status.
 pub const OWN_STATUS: &str = "journeyman";
 
 #[cfg(test)]

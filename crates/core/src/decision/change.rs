@@ -154,7 +154,7 @@ pub enum Row {
         /// The number of the pull request.
         number: u64,
         /// The number of the comment on the pull request.
-        place: u64,
+        comment: u64,
     },
     /// Stores an event of the built-in code host in the inbox.
     Inbox(Box<NewEvent>),

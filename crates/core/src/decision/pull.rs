@@ -8,7 +8,7 @@ use crate::hook::{
 };
 use crate::ids::ProjectId;
 use crate::inbox::{Content, NewEvent};
-use crate::pull::{Comment, LinePlace, LocalPull, NewComment, PullEnding, Resolution, Verdict, comment};
+use crate::pull::{Comment, LinePosition, LocalPull, NewComment, PullEnding, Resolution, Verdict, comment};
 use crate::refusal::{Refusal, RefusalKind, ResourceKind};
 use crate::time::Timestamp;
 
@@ -110,7 +110,7 @@ fn event(ended: &LocalPull, at: Timestamp) -> NewEvent {
 /// The maximum number of comments that an author can collect for a review.
 pub const MOST_DRAFTS: usize = 100;
 
-/// The place of a pull request in the service.
+/// The page of a pull request in the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullPage {
     /// The project on whose page people comment.
@@ -126,7 +126,7 @@ pub struct PullPage {
 /// The pull request does not exist, or the author has too many drafts.
 pub fn comment(state: &LockedPull, comment: NewComment, page: &PullPage, audit: AuditEntry) -> Result<Change, Refusal> {
     let pull = found(&state.pull)?;
-    let comment = Comment { place: state.last_comment + 1, comment };
+    let comment = Comment { number: state.last_comment + 1, comment };
     if comment.comment.is_draft {
         let own = state.drafts.iter().filter(|draft| draft.comment.author_id == comment.comment.author_id).count();
         if own >= MOST_DRAFTS {
@@ -146,10 +146,10 @@ pub fn comment(state: &LockedPull, comment: NewComment, page: &PullPage, audit: 
                 kind: if line.is_some() { CommentKind::Line } else { CommentKind::Pull },
                 id,
                 version: at.as_micros().to_string(),
-                url: comment_url(&page.url, comment.place),
+                url: comment_url(&page.url, comment.number),
                 author: author(&comment.comment),
                 body: body.clone(),
-                position: line.as_ref().map(LinePlace::position),
+                position: line.as_ref().map(LinePosition::position),
                 hunk: line.as_ref().map(|line| line.hunk.clone()),
                 thread: None,
                 review: None,
@@ -163,13 +163,13 @@ pub fn comment(state: &LockedPull, comment: NewComment, page: &PullPage, audit: 
 ///
 /// # Errors
 /// The pull request does not exist.
-pub fn remove_draft(state: &LockedPull, author: &str, place: u64) -> Result<Change, Refusal> {
+pub fn remove_draft(state: &LockedPull, author: &str, number: u64) -> Result<Change, Refusal> {
     let pull = found(&state.pull)?;
-    let is_own = |draft: &&Comment| draft.place == place && draft.comment.author_id.as_deref() == Some(author);
+    let is_own = |draft: &&Comment| draft.number == number && draft.comment.author_id.as_deref() == Some(author);
     let rows = state.drafts.iter().find(is_own).map(|draft| Row::DraftRemoved {
         repository: pull.repository.clone(),
         number: pull.number,
-        place: draft.place,
+        comment: draft.number,
     });
     Ok(Change { rows: rows.into_iter().collect(), audit: Vec::new() })
 }
@@ -181,12 +181,12 @@ pub fn remove_draft(state: &LockedPull, author: &str, place: u64) -> Result<Chan
 /// The pull request does not exist, or has no such comment on a line.
 pub fn resolve(
     state: &LockedLines,
-    place: u64,
+    number: u64,
     resolution: Option<&Resolution>,
     audit: AuditEntry,
 ) -> Result<Change, Refusal> {
     let pull = found(&state.pull)?;
-    let chosen = state.lines.iter().find(|one| one.place == place);
+    let chosen = state.lines.iter().find(|one| one.number == number);
     let line = chosen.and_then(|one| one.comment.line.as_ref()).ok_or_else(|| {
         Refusal::new(RefusalKind::NotFound, ResourceKind::Comment, "there is no such comment on a line")
     })?;
@@ -194,7 +194,7 @@ pub fn resolve(
     let changes = |one: &&Comment| one.comment.resolved.is_some() != resolution.is_some();
     let changed = state.lines.iter().filter(is_of_thread).filter(changes).map(|one| {
         let comment = NewComment { resolved: resolution.cloned(), ..one.comment.clone() };
-        row(pull, Comment { place: one.place, comment })
+        row(pull, Comment { number: one.number, comment })
     });
     let rows: Vec<Row> = changed.collect();
     if rows.is_empty() { Ok(Change::nothing()) } else { Ok(Change::new(rows, audit)) }
@@ -206,11 +206,11 @@ pub fn resolve(
 /// The pull request does not exist, or the review has neither a text nor drafts, and is no approval.
 pub fn review(state: &LockedPull, text: NewComment, page: &PullPage, audit: AuditEntry) -> Result<Change, Refusal> {
     let pull = found(&state.pull)?;
-    let place = state.last_comment + 1;
+    let number = state.last_comment + 1;
     let own = state.drafts.iter().filter(|draft| draft.comment.author_id == text.author_id);
     let submitted = |draft: &Comment| {
-        let comment = NewComment { at: text.at, review: Some(place), is_draft: false, ..draft.comment.clone() };
-        row(pull, Comment { place: draft.place, comment })
+        let comment = NewComment { at: text.at, review: Some(number), is_draft: false, ..draft.comment.clone() };
+        row(pull, Comment { number: draft.number, comment })
     };
     let mut rows: Vec<Row> = own.map(submitted).collect();
     if rows.is_empty() && text.body.trim().is_empty() && text.verdict != Verdict::Approve {
@@ -219,7 +219,7 @@ pub fn review(state: &LockedPull, text: NewComment, page: &PullPage, audit: Audi
             "the review is empty; write a summary, or add a comment to a line first",
         ));
     }
-    let text = Comment { place, comment: NewComment { review: Some(place), ..text } };
+    let text = Comment { number, comment: NewComment { review: Some(number), ..text } };
     rows.push(report(pull, page, "review", &text, |text, id| HookContent::Review {
         number: pull.number,
         action: CommentAction::Created,
@@ -235,7 +235,7 @@ pub fn review_of(text: &Comment, id: String, url: &str) -> HostReview {
     HostReview {
         id,
         version: text.comment.at.as_micros().to_string(),
-        url: comment_url(url, text.place),
+        url: comment_url(url, text.number),
         author: author(&text.comment),
         body: text.comment.body.clone(),
         approves: text.comment.verdict == Verdict::Approve,
@@ -244,8 +244,8 @@ pub fn review_of(text: &Comment, id: String, url: &str) -> HostReview {
 
 /// Returns the URL of a comment on the page of its pull request.
 #[must_use]
-pub fn comment_url(page: &str, place: u64) -> String {
-    format!("{page}#c-{place}")
+pub fn comment_url(page: &str, number: u64) -> String {
+    format!("{page}#c-{number}")
 }
 
 fn row(pull: &LocalPull, comment: Comment) -> Row {
@@ -266,7 +266,7 @@ fn report(
     comment: &Comment,
     content: impl FnOnce(&Comment, String) -> HookContent,
 ) -> Row {
-    let id = comment::id(&pull.repository, pull.number, comment.place);
+    let id = comment::id(&pull.repository, pull.number, comment.number);
     let repository = EventRepository { id: pull.repository.clone(), path: pull.repository.clone() };
     let read = HookEvent {
         repository: Some(repository),
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
     use crate::ids::Sha;
     use crate::position::{DiffSide, Position};
-    use crate::pull::LinePlace;
+    use crate::pull::LinePosition;
 
     fn audit() -> AuditEntry {
         let at = Timestamp::from_micros(7);
@@ -359,18 +359,18 @@ mod tests {
     }
 
     fn new(author: &str, body: &str) -> NewComment {
-        let line = LinePlace { path: "a.rs".into(), side: DiffSide::New, line: 7, hunk: "@@ -1 +7 @@\n+b".into() };
+        let line = LinePosition { path: "a.rs".into(), side: DiffSide::New, line: 7, hunk: "@@ -1 +7 @@\n+b".into() };
         let (id, at) = (format!("usr_{author}"), Timestamp::from_micros(5));
         let author = author.to_owned();
         NewComment { author, author_id: Some(id), body: body.into(), at, line: Some(line), ..NewComment::default() }
     }
 
-    fn draft(place: u64, author: &str) -> Comment {
-        Comment { place, comment: NewComment { is_draft: true, ..new(author, "x") } }
+    fn draft(number: u64, author: &str) -> Comment {
+        Comment { number, comment: NewComment { is_draft: true, ..new(author, "x") } }
     }
 
-    fn stored(place: u64, comment: NewComment) -> Row {
-        Row::Comment { repository: "shop".into(), number: 1, comment: Box::new(Comment { place, comment }) }
+    fn stored(number: u64, comment: NewComment) -> Row {
+        Row::Comment { repository: "shop".into(), number: 1, comment: Box::new(Comment { number, comment }) }
     }
 
     fn reported(row: &Row) -> (&NewEvent, &HookEvent) {
@@ -409,12 +409,12 @@ mod tests {
         assert_eq!(change, Change { rows: vec![stored(1, one.clone())], audit: vec![] });
         let drafts = vec![draft(1, "ada"), draft(2, "bob")];
         let both = LockedPull { drafts, last_comment: 2, ..state(Some(open())) };
-        let removed = Row::DraftRemoved { repository: "shop".into(), number: 1, place: 1 };
+        let removed = Row::DraftRemoved { repository: "shop".into(), number: 1, comment: 1 };
         assert_eq!(remove_draft(&both, "usr_ada", 1).map(|change| change.rows), Ok(vec![removed]));
-        for place in [2, 3] {
-            assert_eq!(remove_draft(&both, "usr_ada", place).map(|change| change.rows), Ok(vec![]), "{place}");
+        for number in [2, 3] {
+            assert_eq!(remove_draft(&both, "usr_ada", number).map(|change| change.rows), Ok(vec![]), "{number}");
         }
-        let full = LockedPull { drafts: (1..=100).map(|place| draft(place, "ada")).collect(), ..both };
+        let full = LockedPull { drafts: (1..=100).map(|number| draft(number, "ada")).collect(), ..both };
         assert_eq!(
             comment(&full, one, &page(), audit()),
             Err(Refusal::invalid(
@@ -426,10 +426,10 @@ mod tests {
 
     #[test]
     fn a_thread_on_a_line_is_resolved_and_opened_again_as_a_whole() {
-        let stored_line = |place: u64, line: u64, resolved: Option<Resolution>| {
+        let stored_line = |number: u64, line: u64, resolved: Option<Resolution>| {
             let mut comment = NewComment { resolved, ..new("ada", "x") };
             comment.line.as_mut().unwrap().line = line;
-            Comment { place, comment }
+            Comment { number, comment }
         };
         let resolution = || Resolution { by: "bob".into(), at: Timestamp::from_micros(9) };
         let state = |lines: Vec<Comment>| LockedLines { lines, pull: Some(open()) };
@@ -439,25 +439,25 @@ mod tests {
             stored_line(3, 7, Some(resolution())),
             stored_line(4, 7, None),
         ]);
-        let places = |change: &Change| {
-            let place = |row: &Row| match row {
-                Row::Comment { comment, .. } => (comment.place, comment.comment.resolved.clone()),
+        let numbers = |change: &Change| {
+            let number = |row: &Row| match row {
+                Row::Comment { comment, .. } => (comment.number, comment.comment.resolved.clone()),
                 other => panic!("{other:?}"),
             };
-            change.rows.iter().map(place).collect::<Vec<_>>()
+            change.rows.iter().map(number).collect::<Vec<_>>()
         };
         let change = resolve(&mixed, 4, Some(&resolution()), audit()).expect("it exists");
-        assert_eq!(places(&change), [(1, Some(resolution())), (4, Some(resolution()))]);
+        assert_eq!(numbers(&change), [(1, Some(resolution())), (4, Some(resolution()))]);
         assert_eq!(change.audit, [audit()]);
         let change = resolve(&mixed, 1, None, audit()).expect("it exists");
-        assert_eq!(places(&change), [(3, None)]);
+        assert_eq!(numbers(&change), [(3, None)]);
         assert_eq!(resolve(&mixed, 2, None, audit()), Ok(Change::nothing()), "it is open");
 
         let mut changed = stored_line(5, 7, None);
         changed.comment.line.as_mut().unwrap().hunk = "@@ -1 +7 @@\n+other".into();
         let after = state(vec![stored_line(1, 7, None), changed]);
         let change = resolve(&after, 1, Some(&resolution()), audit()).expect("it exists");
-        assert_eq!(places(&change), [(1, Some(resolution()))], "the line of the other comment had another text");
+        assert_eq!(numbers(&change), [(1, Some(resolution()))], "the line of the other comment had another text");
         assert_eq!(
             resolve(&after, 9, None, audit()),
             Err(Refusal::new(RefusalKind::NotFound, ResourceKind::Comment, "there is no such comment on a line"))

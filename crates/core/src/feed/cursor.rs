@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use super::FeedEnds;
 
-/// A place in the feed up to which a reader has read.
+/// A position in the feed up to which a reader has read.
 ///
 /// Its text is the position. The events of earlier epochs keep their positions, so a cursor at one of them also has the
 /// base of the epoch in which the cursor was made: `4711-3755098112345678`.

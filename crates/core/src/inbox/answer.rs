@@ -34,7 +34,7 @@ fn reply_marker(message: MessageId, comment: &str) -> String {
 
 /// Returns the conversation in which a message is answered; `None` if the message came from no code host.
 #[must_use]
-pub fn place(message: &Message) -> Option<CommentTarget> {
+pub fn target(message: &Message) -> Option<CommentTarget> {
     let source = message.source.as_ref()?;
     let is_issue = source.comments.first().map_or(source.origin == Origin::Issue, |one| one.kind == CommentKind::Issue);
     Some(if is_issue { CommentTarget::Issue(source.number) } else { CommentTarget::Pull(source.number) })

@@ -85,14 +85,14 @@ pub fn authors(parts: &[Part]) -> String {
 
 /// Returns the prompt for these comments on a pull request or an issue, with what was said around them.
 #[must_use]
-pub fn prompt(place: CommentTarget, parts: &[Part], around: &Around, mut form: Form<'_>) -> WrittenPrompt {
-    let text = write(&subject_of(place), parts, around, &mut form);
+pub fn prompt(target: CommentTarget, parts: &[Part], around: &Around, mut form: Form<'_>) -> WrittenPrompt {
+    let text = write(&subject_of(target), parts, around, &mut form);
     WrittenPrompt { text, files: form.files.into_found() }
 }
 
 /// Returns the words for a pull request or an issue.
-fn subject_of(place: CommentTarget) -> String {
-    match place {
+fn subject_of(target: CommentTarget) -> String {
+    match target {
         CommentTarget::Pull(number) => format!("pull request #{number}"),
         CommentTarget::Issue(number) => format!("issue #{number}"),
     }
@@ -140,7 +140,7 @@ fn write_all(subject: &str, parts: &[Part], most: usize, form: &mut Form<'_>) ->
     let noun = if count == 1 { "comment" } else { "comments" };
     let verb = if origin(parts) == Origin::Review { "reviewed" } else { "commented on" };
     let mut text = format!("{names} {verb} {subject} ({count} {noun}). Work on each comment. {}\n", ask(count));
-    let mut sections: Vec<[String; 2]> = (0..count).map(|place| section(parts, place, form)).collect();
+    let mut sections: Vec<[String; 2]> = (0..count).map(|index| section(parts, index, form)).collect();
     let length = |sections: &[[String; 2]]| sections.iter().flatten().map(|part| part.chars().count()).sum::<usize>();
     // The patches of suggestions get a part of what is left, and the earlier comments of threads the rest.
     let mut patches = (most.saturating_sub(length(&sections)) / 2).min(PATCHES_CHARS);
@@ -164,13 +164,13 @@ fn write_all(subject: &str, parts: &[Part], most: usize, form: &mut Form<'_>) ->
 }
 
 /// Returns the text about a comment that is before the earlier comments of its thread, and the text after them.
-fn section(parts: &[Part], place: usize, form: &mut Form<'_>) -> [String; 2] {
-    let (part, dialect, boundary) = (&parts[place], form.dialect, form.boundary);
+fn section(parts: &[Part], index: usize, form: &mut Form<'_>) -> [String; 2] {
+    let (part, dialect, boundary) = (&parts[index], form.dialect, form.boundary);
     let hunk_chars = HUNK_CHARS.min(HUNKS_CHARS / parts.len().max(1));
     let is_long = parts.iter().map(|part| part.body.chars().count()).sum::<usize>() > BODIES_CHARS;
     let body_chars = if is_long { BODIES_CHARS / parts.len().max(1) } else { BODIES_CHARS };
     let position = part.position.as_ref().map_or_else(String::new, |position| format!(" on {position}"));
-    let mut before = format!("\n## Comment {}{position} ({})\n\n", place + 1, part.author.name);
+    let mut before = format!("\n## Comment {}{position} ({})\n\n", index + 1, part.author.name);
     if let Some(hunk) = part.hunk.as_ref().filter(|hunk| !hunk.trim().is_empty()) {
         let excerpt = part.position.as_ref().map_or_else(|| hunk.clone(), |position| excerpt(hunk, position));
         let what = "the part of the diff that the comment is about";
@@ -218,16 +218,17 @@ mod tests {
         issue::issue_comment_prompt(issue, comment, is_request, &Around::default(), form).text
     }
 
-    fn part(id: &str, body: &str, place: Option<(&str, u64)>) -> Part {
+    fn part(id: &str, body: &str, position: Option<(&str, u64)>) -> Part {
         Part {
-            kind: if place.is_some() { CommentKind::Line } else { CommentKind::Pull },
+            kind: if position.is_some() { CommentKind::Line } else { CommentKind::Pull },
             id: id.to_owned(),
             version: "1".to_owned(),
             url: format!("https://h.example/{id}"),
             author: HostUser { id: "8".to_owned(), name: "ada".to_owned(), is_bot: false },
             body: body.to_owned(),
-            hunk: place.map(|_| "@@ -1 +1 @@\n-a\n+b".to_owned()),
-            position: place.map(|(path, line)| Position::lines(path.to_owned(), LineRange::line(line), DiffSide::New)),
+            hunk: position.map(|_| "@@ -1 +1 @@\n-a\n+b".to_owned()),
+            position: position
+                .map(|(path, line)| Position::lines(path.to_owned(), LineRange::line(line), DiffSide::New)),
             replaces: Replaces::default(),
             thread: None,
             review: None,
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn several_comments_become_one_prompt_with_their_places() {
+    fn several_comments_become_one_prompt_with_their_positions() {
         let parts = [part("1", "Please.", None), part("2", "rename", Some(("src/a.rs", 7)))];
         let text = prompt(3, &parts, GITHUB, "data-1");
         assert!(text.starts_with("ada reviewed pull request #3 (2 comments)."), "{text}");
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_without_places_are_no_review() {
+    fn comments_without_positions_are_no_review() {
         let text = prompt(3, &[part("1", "Please.", None), part("2", "rename", None)], GITHUB, "data-1");
         assert!(text.starts_with("ada commented on pull request #3 (2 comments)."), "{text}");
         let without_hunk = Part { hunk: Some(String::new()), ..part("2", "rename", Some(("a", 7))) };

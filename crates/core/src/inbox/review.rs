@@ -107,7 +107,7 @@ pub fn review(answer: &str, diff: &str, commit: &Sha, (marker, page): (String, &
     let (mut comments, mut others, mut left_out) = (Vec::new(), Vec::new(), 0);
     let mut left = OTHERS_CHARS;
     for finding in findings {
-        match placed(&finding, &files) {
+        match review_comment(&finding, &files) {
             Some(comment) if comments.len() < MOST_COMMENTS => comments.push(comment),
             _ => {
                 let text = format!("**{}**\n\n{}", finding.position(), gfm(&finding.body, COMMENT_CHARS));
@@ -220,7 +220,7 @@ fn files(diff: &str) -> Vec<FileDiff> {
 }
 
 /// Returns the comment of a finding, if all its lines are in one hunk of the diff.
-fn placed(finding: &Finding, files: &[FileDiff]) -> Option<ReviewComment> {
+fn review_comment(finding: &Finding, files: &[FileDiff]) -> Option<ReviewComment> {
     let of_side = |file: &&FileDiff| {
         let path = if finding.is_old { &file.old_path } else { &file.path };
         *path == finding.path

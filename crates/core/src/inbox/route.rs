@@ -180,13 +180,13 @@ fn mentioned<'a>(body: &'a str, code: &[Range<usize>], name: &str) -> Option<&'a
         if line.trim_start().starts_with('>') {
             continue;
         }
-        for (place, _) in line.match_indices('@') {
-            let Some(rest) = without_prefix(&body[from + place + 1..], name) else { continue };
-            let before = line[..place].chars().next_back();
+        for (at, _) in line.match_indices('@') {
+            let Some(rest) = without_prefix(&body[from + at + 1..], name) else { continue };
+            let before = line[..at].chars().next_back();
             let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
             // A brace ends the name.
             let is_longer = !name.ends_with('}') && rest.chars().next().is_some_and(|c| is_word(c) || c == '/');
-            let in_code = text::is_within(code, from + place);
+            let in_code = text::is_within(code, from + at);
             if !in_code && !before.is_some_and(|c| is_word(c) || c == '/') && !is_longer {
                 return Some(rest);
             }

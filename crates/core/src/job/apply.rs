@@ -17,8 +17,8 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
     match event {
         Event::JobCreated(created) => *job = (**created).clone(),
         Event::MessageAccepted { message, first } => {
-            let place = if *first { 0 } else { job.queue.len() };
-            job.queue.insert(place, message.id);
+            let index = if *first { 0 } else { job.queue.len() };
+            job.queue.insert(index, message.id);
             if message.source.is_some() {
                 job.to_answer.push(message.id);
             }

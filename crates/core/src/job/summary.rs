@@ -89,11 +89,11 @@ pub fn current_step(entries: &[ToolEntry], run: RunId) -> Option<String> {
     let mut calls: Vec<(&str, Option<&str>, bool)> = Vec::new();
     for entry in entries.iter().filter(|entry| entry.run == Some(run)) {
         let id = entry.call.as_deref().unwrap_or_default();
-        let place = calls.iter().position(|(known, ..)| *known == id).unwrap_or_else(|| {
+        let index = calls.iter().position(|(known, ..)| *known == id).unwrap_or_else(|| {
             calls.push((id, None, false));
             calls.len() - 1
         });
-        if let Some((_, title, ended)) = calls.get_mut(place) {
+        if let Some((_, title, ended)) = calls.get_mut(index) {
             *title = entry.title.as_deref().filter(|title| !title.trim().is_empty()).or(*title);
             *ended = *ended || entry.has_ended();
         }

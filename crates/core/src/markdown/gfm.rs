@@ -135,12 +135,12 @@ pub(super) fn write(blocks: &[Block], source: Source) -> String {
 
 fn write_blocks(blocks: &[Block], source: Source, lines: &mut Vec<String>, is_tight: bool) {
     let mut is_other = false;
-    for (place, block) in blocks.iter().enumerate() {
-        if place > 0 && !(is_tight && matches!(block, Block::List { .. } | Block::Code { .. })) {
+    for (index, block) in blocks.iter().enumerate() {
+        if index > 0 && !(is_tight && matches!(block, Block::List { .. } | Block::Code { .. })) {
             lines.push(String::new());
         }
         // A list after a list of the same kind needs another marker, or both would be one.
-        let before = place.checked_sub(1).and_then(|before| blocks.get(before));
+        let before = index.checked_sub(1).and_then(|before| blocks.get(before));
         is_other = matches!((before, block), (Some(Block::List { .. }), Block::List { .. })) && !is_other;
         write_block(block, source, is_other, lines);
     }
@@ -148,11 +148,11 @@ fn write_blocks(blocks: &[Block], source: Source, lines: &mut Vec<String>, is_ti
 
 /// Writes a block. `is_other` asks for the other of two markers of a list.
 fn write_block(block: &Block, source: Source, is_other: bool, lines: &mut Vec<String>) {
-    let place = InlineContext { is_heading: false, is_cell: false, is_link: false };
+    let context = InlineContext { is_heading: false, is_cell: false, is_link: false };
     match block {
-        Block::Paragraph(line) => lines.extend(inline(line, place).split('\n').map(str::to_owned)),
+        Block::Paragraph(line) => lines.extend(inline(line, context).split('\n').map(str::to_owned)),
         Block::Heading(level, line) => {
-            let text = inline(line, InlineContext { is_heading: true, ..place }).replace('\n', " ");
+            let text = inline(line, InlineContext { is_heading: true, ..context }).replace('\n', " ");
             lines.push(format!("{} {text}", "#".repeat((*level).clamp(1, 6))));
         }
         Block::Code { info, text } => write_code(info, text, lines),
@@ -165,14 +165,14 @@ fn write_block(block: &Block, source: Source, is_other: bool, lines: &mut Vec<St
             lines.extend(inner.iter().map(|line| if line.is_empty() { ">".to_owned() } else { format!("> {line}") }));
         }
         Block::List { first, is_tight, items } => {
-            for (place, item) in items.iter().enumerate() {
-                if place > 0 && !is_tight {
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 && !is_tight {
                     lines.push(String::new());
                 }
                 let marker = match first {
                     None => if is_other { "* " } else { "- " }.to_owned(),
                     Some(first) => {
-                        let number = first.saturating_add(place as u64).min(999_999_999);
+                        let number = first.saturating_add(index as u64).min(999_999_999);
                         format!("{number}{} ", if is_other { ')' } else { '.' })
                     }
                 };
@@ -190,8 +190,8 @@ fn write_item(item: &[Block], source: Source, is_tight: bool, marker: &str, line
     write_blocks(item, source, &mut inner, is_tight);
     // Python-Markdown needs four spaces for what belongs to an item.
     let indent = " ".repeat(marker.len().max(4));
-    for (place, line) in inner.iter().enumerate() {
-        lines.push(match (place, line.as_str()) {
+    for (index, line) in inner.iter().enumerate() {
+        lines.push(match (index, line.as_str()) {
             (0, line) => format!("{marker}{line}"),
             (_, "") => String::new(),
             (_, line) => format!("{indent}{line}"),
@@ -214,12 +214,12 @@ fn write_code(info: &str, text: &str, lines: &mut Vec<String>) {
 }
 
 fn write_table(alignments: &[Alignment], rows: &[Vec<Vec<Inline>>], lines: &mut Vec<String>) {
-    let place = InlineContext { is_cell: true, ..InlineContext::default() };
+    let context = InlineContext { is_cell: true, ..InlineContext::default() };
     for (number, row) in rows.iter().enumerate() {
         // Rows may be shorter than the head.
         let last = row.iter().rposition(|cell| !cell.is_empty()).map_or(1, |last| last + 1);
         let shown = if number == 0 { row.len() } else { last.min(row.len()) };
-        let cells: Vec<String> = row[..shown].iter().map(|cell| inline(cell, place).replace('\n', " ")).collect();
+        let cells: Vec<String> = row[..shown].iter().map(|cell| inline(cell, context).replace('\n', " ")).collect();
         lines.push(format!("| {} |", cells.join(" | ")));
         if number == 0 {
             let rule = |alignment: &Alignment| match alignment {
@@ -243,12 +243,12 @@ pub(super) struct InlineContext {
 }
 
 /// Writes a line.
-pub(super) fn inline(line: &[Inline], place: InlineContext) -> String {
+pub(super) fn inline(line: &[Inline], context: InlineContext) -> String {
     let mut out = String::new();
-    write_inline(line, place, &mut out);
+    write_inline(line, context, &mut out);
     let lines: Vec<&str> = out.split('\n').map(|line| line.trim_start_matches([' ', '\t'])).collect();
     let text = lines.join("\n").trim_end().to_owned();
-    if place.is_cell { text } else { without_definitions(text) }
+    if context.is_cell { text } else { without_definitions(text) }
 }
 
 /// Escapes a bracket at the beginning of a line before code with `]:`, which would begin the definition of a link.
@@ -266,16 +266,16 @@ fn without_definitions(text: String) -> String {
     escaped
 }
 
-fn write_inline(line: &[Inline], place: InlineContext, out: &mut String) {
+fn write_inline(line: &[Inline], context: InlineContext, out: &mut String) {
     for (at, part) in line.iter().enumerate() {
         match part {
-            Inline::Text(text) => write_text(text, place, out),
-            Inline::Code(code) => out.push_str(&code_span(code, place)),
-            Inline::Url(url) if place.is_link => out.push_str(&code_span(url, place)),
+            Inline::Text(text) => write_text(text, context, out),
+            Inline::Code(code) => out.push_str(&code_span(code, context)),
+            Inline::Url(url) if context.is_link => out.push_str(&code_span(url, context)),
             Inline::Url(url) => out.push_str(&format!("<{url}>")),
             Inline::Emphasis(kind, inside) => {
                 let mut inner = String::new();
-                write_inline(inside, place, &mut inner);
+                write_inline(inside, context, &mut inner);
                 let mark = match kind {
                     Emphasis::Weak => "*",
                     Emphasis::Strong => "**",
@@ -305,7 +305,7 @@ fn write_inline(line: &[Inline], place: InlineContext, out: &mut String) {
             }
             Inline::Task(is_done) => out.push_str(if *is_done { "[x] " } else { "[ ] " }),
             Inline::Comment(text) => out.push_str(&format!("<!--{}-->", text.replace('\n', " "))),
-            Inline::Break { .. } if place.is_cell || place.is_heading => out.push(' '),
+            Inline::Break { .. } if context.is_cell || context.is_heading => out.push(' '),
             Inline::Break { is_hard } => {
                 out.truncate(out.trim_end_matches([' ', '\t']).len());
                 out.push_str(if *is_hard { "  \n" } else { "\n" });
@@ -335,7 +335,7 @@ fn is_emphasis(before: Option<char>, text: &str, after: Option<char>) -> bool {
 }
 
 /// Writes text, in which nothing is markup.
-fn write_text(text: &str, place: InlineContext, out: &mut String) {
+fn write_text(text: &str, context: InlineContext, out: &mut String) {
     let chars: Vec<char> = text.chars().collect();
     let line = out[out.rfind('\n').map_or(0, |end| end + 1)..].trim_start();
     let mut is_begin = line.is_empty();
@@ -344,7 +344,7 @@ fn write_text(text: &str, place: InlineContext, out: &mut String) {
         let before =
             at.checked_sub(1).and_then(|before| chars.get(before)).copied().or_else(|| out.chars().next_back());
         let next = chars.get(at + 1).copied();
-        let is_start = is_begin && !place.is_cell;
+        let is_start = is_begin && !context.is_cell;
         let is_box = next.is_some_and(|c| " xX".contains(c)) && chars.get(at + 2) == Some(&']');
         let is_inside = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
         let is_after_number = is_number && next.is_none_or(char::is_whitespace);
@@ -357,13 +357,13 @@ fn write_text(text: &str, place: InlineContext, out: &mut String) {
             '<' => out.push_str("&lt;"),
             '>' if is_start => out.push_str("&gt;"),
             '&' if next.is_some_and(|c| c.is_ascii_alphanumeric() || c == '#') => out.push_str("&amp;"),
-            '[' if place.is_link || next.is_some_and(|c| "!^[".contains(c)) || is_box => out.push_str("\\["),
-            ']' if place.is_link || next.is_some_and(|c| "([:{".contains(c)) => out.push_str("\\]"),
+            '[' if context.is_link || next.is_some_and(|c| "!^[".contains(c)) || is_box => out.push_str("\\["),
+            ']' if context.is_link || next.is_some_and(|c| "([:{".contains(c)) => out.push_str("\\]"),
             '!' if next == Some('[') => out.push_str("\\!"),
-            '|' if place.is_cell => out.push_str("\\|"),
+            '|' if context.is_cell => out.push_str("\\|"),
             // What is in braces at the end of a heading can be its attributes.
-            '}' if place.is_heading => out.push_str("\\}"),
-            '#' if is_start || place.is_heading => out.push_str("\\#"),
+            '}' if context.is_heading => out.push_str("\\}"),
+            '#' if is_start || context.is_heading => out.push_str("\\#"),
             '-' | '+' if is_start => out.extend(['\\', c]),
             '.' | ')' if is_after_number => out.extend(['\\', c]),
             _ => out.push(c),
@@ -372,13 +372,13 @@ fn write_text(text: &str, place: InlineContext, out: &mut String) {
 }
 
 /// Writes a span of code.
-pub(super) fn code_span(code: &str, place: InlineContext) -> String {
+pub(super) fn code_span(code: &str, context: InlineContext) -> String {
     let fence = "`".repeat(if code.contains('`') { longest_run(code) + 1 } else { 1 });
     let needs_space = code.starts_with('`') || code.ends_with('`') || (code.starts_with(' ') && code.ends_with(' '));
     let space = if needs_space && !code.trim().is_empty() { " " } else { "" };
-    let code = if place.is_cell { code.replace('|', "\\|") } else { code.to_owned() };
+    let code = if context.is_cell { code.replace('|', "\\|") } else { code.to_owned() };
     // At the beginning of a paragraph, this would be the definition of a link.
-    let code = if place.is_link { code.replace("]:", "] :") } else { code };
+    let code = if context.is_link { code.replace("]:", "] :") } else { code };
     format!("{fence}{space}{code}{space}{fence}")
 }
 

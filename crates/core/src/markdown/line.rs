@@ -81,7 +81,7 @@ fn parts(text: &str) -> Vec<Inline> {
     let text = plain_line(text);
     let pieces: Vec<&str> = text.split('`').collect();
     let is_paired = pieces.len() % 2 == 1 && !pieces.iter().skip(1).step_by(2).any(|code| code.trim().is_empty());
-    let part = |(place, piece): (usize, &&str)| match place % 2 == 1 && is_paired && !acts(piece) {
+    let part = |(index, piece): (usize, &&str)| match index % 2 == 1 && is_paired && !acts(piece) {
         true => Inline::Code((*piece).to_owned()),
         false => Inline::Text((*piece).to_owned()),
     };

@@ -9,8 +9,8 @@ pub(super) fn write(blocks: &[Block]) -> String {
 
 fn lines_of(blocks: &[Block], is_tight: bool) -> Vec<String> {
     let mut lines = Vec::new();
-    for (place, block) in blocks.iter().enumerate() {
-        if place > 0 && !is_tight {
+    for (index, block) in blocks.iter().enumerate() {
+        if index > 0 && !is_tight {
             lines.push(String::new());
         }
         write_block(block, &mut lines);
@@ -30,10 +30,10 @@ fn write_block(block: &Block, lines: &mut Vec<String>) {
         }
         Block::Quote(blocks) => lines.extend(lines_of(blocks, false).iter().map(|line| format!("> {line}"))),
         Block::List { first, is_tight, items } => {
-            for (place, item) in items.iter().enumerate() {
+            for (index, item) in items.iter().enumerate() {
                 let marker = match first {
                     None => "• ".to_owned(),
-                    Some(first) => format!("{}. ", first.saturating_add(place as u64)),
+                    Some(first) => format!("{}. ", first.saturating_add(index as u64)),
                 };
                 for (number, line) in lines_of(item, *is_tight).iter().enumerate() {
                     lines.push(format!("{}{line}", if number == 0 { &marker } else { "  " }));

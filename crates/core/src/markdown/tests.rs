@@ -527,11 +527,11 @@ proptest! {
     fn nothing_of_random_texts_is_dropped(pieces in proptest::collection::vec(piece(), 0..30)) {
         // No host shows cells beyond the head of a table, or repeated definitions.
         let pieces: Vec<String> = pieces.into_iter().filter(|piece| !piece.contains('|') && piece != "]:").collect();
-        let text: String = pieces.iter().enumerate().map(|(place, piece)| format!("{piece}w{place}w")).collect();
+        let text: String = pieces.iter().enumerate().map(|(index, piece)| format!("{piece}w{index}w")).collect();
         for written in [gfm(&text, 100_000), slack(&text, 100_000), title(&text), gfm_template(&text, 100_000)] {
             let read: String = written.chars().filter(|c| !"`\\".contains(*c)).collect();
-            for place in 0..pieces.len() {
-                prop_assert!(read.contains(&format!("w{place}w")), "w{place}w of {text:?} is not in\n{written}");
+            for index in 0..pieces.len() {
+                prop_assert!(read.contains(&format!("w{index}w")), "w{index}w of {text:?} is not in\n{written}");
             }
         }
     }

@@ -164,7 +164,7 @@ enum Frame {
 struct Builder {
     source: Source,
     frames: Vec<Frame>,
-    /// The places of the frames with blocks.
+    /// The indexes of the frames with blocks.
     containers: Vec<usize>,
     /// The numbers of open frames of each kind of emphasis.
     open: [usize; 3],

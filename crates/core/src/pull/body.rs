@@ -92,7 +92,7 @@ pub fn of_pull(messages: &[Message], current: Option<u64>) -> Vec<&Message> {
     let number = |link: &String| link.rsplit('/').find_map(|part| part.parse::<u64>().ok());
     let is_in_other =
         |message: &Message| message.pr_link.is_some() && message.pr_link.as_ref().and_then(number) != current;
-    let from = messages.iter().rposition(is_in_other).map_or(0, |place| place + 1);
+    let from = messages.iter().rposition(is_in_other).map_or(0, |index| index + 1);
     messages[from..].iter().filter(|message| message.status == MessageStatus::Finished).collect()
 }
 

@@ -38,13 +38,13 @@ pub fn service() -> HostUser {
 
 /// Returns the ID of a comment or review by its number on the pull request.
 #[must_use]
-pub fn id(repository: &str, pull: u64, place: u64) -> String {
-    format!("{repository}/{pull}/{place}")
+pub fn id(repository: &str, pull: u64, number: u64) -> String {
+    format!("{repository}/{pull}/{number}")
 }
 
 /// Returns the number on the pull request of a comment or review with this [`id`].
 #[must_use]
-pub fn place(id: &str) -> Option<u64> {
+pub fn number(id: &str) -> Option<u64> {
     id.rsplit('/').next()?.parse().ok()
 }
 
@@ -63,6 +63,6 @@ mod tests {
     #[test]
     fn the_number_of_a_comment_is_in_its_id() {
         assert_eq!(id("shop", 7, 12), "shop/7/12");
-        assert_eq!((place("shop/7/12"), place("shop/7/"), place("x")), (Some(12), None, None));
+        assert_eq!((number("shop/7/12"), number("shop/7/"), number("x")), (Some(12), None, None));
     }
 }

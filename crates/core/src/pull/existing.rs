@@ -191,13 +191,13 @@ pub fn check(
 
 /// Returns the page of a pull request as it would be if its repository had another path.
 fn page_at(page: &str, current: &str, other: &RepositoryPath) -> Option<String> {
-    let mut places = places(&RepositoryPath::parse(current)?).into_iter().zip(places(other));
-    places.find(|(from, _)| page.contains(from.as_str())).map(|(from, to)| page.replacen(&from, &to, 1))
+    let mut forms = path_forms(&RepositoryPath::parse(current)?).into_iter().zip(path_forms(other));
+    forms.find(|(from, _)| page.contains(from.as_str())).map(|(from, to)| page.replacen(&from, &to, 1))
 }
 
 /// Returns the forms in which URLs of pages contain the path of a repository: the usual one, and that of Bitbucket Data
 /// Center.
-fn places(path: &RepositoryPath) -> [String; 2] {
+fn path_forms(path: &RepositoryPath) -> [String; 2] {
     let (owner, name) = path.parts();
     let project = match owner.strip_prefix('~') {
         Some(user) => format!("users/{user}"),

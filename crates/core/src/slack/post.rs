@@ -34,7 +34,7 @@ pub enum SlackPostContent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSlackPost {
     /// The thread.
-    pub place: SlackThreadId,
+    pub thread: SlackThreadId,
     /// The purpose, unique in the thread: a second post for it is not stored.
     pub purpose: String,
     /// The content.
@@ -71,7 +71,7 @@ pub struct SlackPost {
     /// The number, in the order of creation.
     pub number: u64,
     /// The thread.
-    pub place: SlackThreadId,
+    pub thread: SlackThreadId,
     /// The purpose, unique in the thread.
     pub purpose: String,
     /// The content.
@@ -96,7 +96,7 @@ impl SlackPost {
     /// Returns the marker in the metadata of the message, by which a repeated attempt finds it.
     #[must_use]
     pub fn marker(&self) -> String {
-        format!("{}/{}", self.place.workspace, self.number)
+        format!("{}/{}", self.thread.workspace, self.number)
     }
 
     /// Returns the error because of which Slack does not show the newest text: the post has failed, or is sent again.

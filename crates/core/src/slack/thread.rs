@@ -18,8 +18,8 @@ pub struct SlackThreadId {
 /// The thread of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlackThread {
-    /// The place.
-    pub place: SlackThreadId,
+    /// The channel and the timestamp of the first message.
+    pub id: SlackThreadId,
     /// The project of the job.
     pub project: ProjectId,
     /// The job.

@@ -42,8 +42,8 @@ pub enum SubmoduleLocation {
 pub struct Located {
     /// The absolute address, without a password.
     pub address: String,
-    /// Where it is.
-    pub place: SubmoduleLocation,
+    /// The location of the repository.
+    pub location: SubmoduleLocation,
 }
 
 impl Main {
@@ -91,14 +91,14 @@ impl Main {
         {
             let name = name.trim_end_matches('/');
             let project = name.strip_suffix(".git").unwrap_or(name).parse().ok()?;
-            return Some(Located { address, place: SubmoduleLocation::Project(project) });
+            return Some(Located { address, location: SubmoduleLocation::Project(project) });
         }
         if address.starts_with('/') {
             // Only in the folder of the project's repository, and never as an absolute path.
             let Kind::Path(folder) = &self.kind else { return None };
             let inside = address.strip_prefix(folder.as_str()).filter(|_| is_relative)?;
             let is_plain = inside.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
-            return is_plain.then(|| Located { place: SubmoduleLocation::Path(address.clone()), address });
+            return is_plain.then(|| Located { location: SubmoduleLocation::Path(address.clone()), address });
         }
         // A local path is no URL here, and `ext::` and other transports that run commands are refused.
         let Ok(Address::Url(_)) = parse_address(&address) else { return None };
@@ -109,13 +109,13 @@ impl Main {
         let (server, path) = (Server::of(&address)?, path_of(&address)?);
         if own.as_ref() == Some(&server) {
             return Some(Located {
-                place: SubmoduleLocation::Url { url: address.clone(), is_same_server: true },
+                location: SubmoduleLocation::Url { url: address.clone(), is_same_server: true },
                 address,
             });
         }
         if server.scheme != "ssh" {
             return Some(Located {
-                place: SubmoduleLocation::Url { url: address.clone(), is_same_server: false },
+                location: SubmoduleLocation::Url { url: address.clone(), is_same_server: false },
                 address,
             });
         }
@@ -123,7 +123,7 @@ impl Main {
         // repositories over https.
         let own = own.filter(|own| own.scheme == "https" && own.port == "443" && own.host == server.host)?;
         let url = format!("https://{}/{}", own.host, path.trim_start_matches('/'));
-        Some(Located { address, place: SubmoduleLocation::Url { url, is_same_server: true } })
+        Some(Located { address, location: SubmoduleLocation::Url { url, is_same_server: true } })
     }
 }
 
@@ -204,7 +204,7 @@ mod tests {
     /// Returns where a submodule of the project's repository is, in one line.
     fn located(repository: &str, url: &str) -> String {
         let main = main(repository);
-        match main.locate(main.url(), url).map(|located| located.place) {
+        match main.locate(main.url(), url).map(|located| located.location) {
             None => "refused".to_owned(),
             Some(SubmoduleLocation::Project(project)) => format!("project {project}"),
             Some(SubmoduleLocation::Path(path)) => format!("path {path}"),

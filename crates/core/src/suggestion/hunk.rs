@@ -36,7 +36,7 @@ impl<'a> Hunk<'a> {
         let (start, other) = if side == DiffSide::Old { (self.old_start, '+') } else { (self.new_start, '-') };
         let index = usize::try_from(number.checked_sub(start)?).ok()?;
         let of_side = self.marked.iter().enumerate().filter(|(_, (mark, _))| *mark != other);
-        of_side.map(|(place, _)| place + 1).nth(index)
+        of_side.map(|(offset, _)| offset + 1).nth(index)
     }
 }
 

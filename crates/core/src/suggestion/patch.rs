@@ -29,12 +29,12 @@ pub(super) fn patch(path: &str, lines: LineRange, replacement: &[String], hunks:
         let last_ending =
             if ends_file && !old.last().is_some_and(|line| line.text.ends_with('\r')) { "" } else { ending };
         let last = replacement.len().checked_sub(1);
-        let ending_of = |place: usize| if Some(place) == last { last_ending } else { ending };
+        let ending_of = |index: usize| if Some(index) == last { last_ending } else { ending };
         let texts: Vec<String> =
-            replacement.iter().enumerate().map(|(place, line)| format!("{line}{}", ending_of(place))).collect();
+            replacement.iter().enumerate().map(|(index, line)| format!("{line}{}", ending_of(index))).collect();
         let new = texts.iter().enumerate();
         let new: Vec<Line<'_>> =
-            new.map(|(place, text)| Line { text, ends_file: ends_file && Some(place) == last }).collect();
+            new.map(|(index, text)| Line { text, ends_file: ends_file && Some(index) == last }).collect();
         Some(changed(path, first, &known, start..end, &new))
     })
 }

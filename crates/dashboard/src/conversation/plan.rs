@@ -31,8 +31,8 @@ impl Plan {
 
     /// Returns the step that the agent works on or was stopped at, with its number from 1.
     pub(crate) fn current(&self) -> Option<(usize, &Step)> {
-        let place = self.steps.iter().position(|step| matches!(step.status, "in_progress" | "stopped"))?;
-        Some((place + 1, &self.steps[place]))
+        let index = self.steps.iter().position(|step| matches!(step.status, "in_progress" | "stopped"))?;
+        Some((index + 1, &self.steps[index]))
     }
 
     /// Marks the steps in progress as stopped when the run ends; returns true if there were any.

@@ -1,7 +1,7 @@
 //! The name of a line of a diff in forms and links.
 
 use journeyman_core::position::DiffSide;
-use journeyman_core::pull::LinePlace;
+use journeyman_core::pull::LinePosition;
 
 /// A line of a diff, as a form or a link names it. Context lines are on the new side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct LineKey {
 
 impl LineKey {
     /// Returns the line of a comment.
-    pub(crate) fn of(place: &LinePlace) -> Self {
-        Self { path: place.path.clone(), side: place.side, line: place.line }
+    pub(crate) fn of(position: &LinePosition) -> Self {
+        Self { path: position.path.clone(), side: position.side, line: position.line }
     }
 }

@@ -6,8 +6,8 @@ use super::{Appearance, DiffShown, DiffView};
 use crate::words::in_query;
 
 impl DiffShown<'_> {
-    /// Sets the place of the diff.
-    pub(crate) fn placed(mut self, nav: Nav) -> Self {
+    /// Sets the navigation of the diff.
+    pub(crate) fn with_nav(mut self, nav: Nav) -> Self {
         let part = nav.part.as_deref().map(|part| format!("{part}&")).unwrap_or_default();
         self.query = format!("{}{part}", self.appearance.query()).replace('&', "&amp;");
         self.nav = nav;

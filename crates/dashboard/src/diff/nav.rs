@@ -1,8 +1,9 @@
-//! The parts of a page with a diff that depend on its place: the choice of the changes, and the endpoint for more lines.
+//! The parts of a page with a diff that depend on where it is shown: the choice of the changes, and the endpoint for
+//! more lines.
 
 use crate::size::Size;
 
-/// The place of a diff.
+/// The navigation of a diff, which depends on the page that shows it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Nav {
     /// The parameter that selects the shown part of the changes; `None` for all changes.

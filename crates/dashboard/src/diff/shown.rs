@@ -38,7 +38,7 @@ pub(crate) struct DiffShown<'a> {
     pub(crate) appearance: Appearance,
     /// True if the numbers of lines are links to a form for a comment.
     pub(crate) takes_comments: bool,
-    /// The place of the diff, and the choice of its part.
+    /// The navigation, with the choice of the part.
     pub(crate) nav: Nav,
     /// The query of links that keep the appearance and the part, for markup; empty or with `&amp;` at its end.
     pub(super) query: String,
@@ -77,7 +77,7 @@ impl<'a> DiffShown<'a> {
             nav: Nav::default(),
             query: String::new(),
         }
-        .placed(Nav::default())
+        .with_nav(Nav::default())
     }
 
     /// Returns the size of the whole diff.
@@ -184,7 +184,7 @@ pub(crate) struct UnifiedRow<'a> {
     /// The text of the line.
     pub(crate) pieces: Vec<Piece<'a>>,
     /// The sides and numbers by which comments name the line.
-    pub(crate) places: [Option<(DiffSide, u32)>; 2],
+    pub(crate) positions: [Option<(DiffSide, u32)>; 2],
     /// The content below the line.
     pub(crate) remarks: Vec<Fragment>,
     /// The lines that the diff leaves out above the header of a hunk.
@@ -211,7 +211,7 @@ pub(crate) struct SplitRow<'a> {
     /// The old and the new side.
     pub(crate) sides: [Option<Cell<'a>>; 2],
     /// The sides and numbers by which comments name the lines.
-    pub(crate) places: [Option<(DiffSide, u32)>; 2],
+    pub(crate) positions: [Option<(DiffSide, u32)>; 2],
     /// The content below the lines.
     pub(crate) remarks: Vec<Fragment>,
     /// The lines that the diff leaves out above the header of a hunk.
@@ -231,8 +231,8 @@ impl Cell<'_> {
 }
 
 impl SplitRow<'_> {
-    fn new<'a>(sides: [Option<Cell<'a>>; 2], places: [Option<(DiffSide, u32)>; 2]) -> SplitRow<'a> {
-        SplitRow { hunk: None, sides, places, remarks: Vec::new(), gap: None }
+    fn new<'a>(sides: [Option<Cell<'a>>; 2], positions: [Option<(DiffSide, u32)>; 2]) -> SplitRow<'a> {
+        SplitRow { hunk: None, sides, positions, remarks: Vec::new(), gap: None }
     }
 }
 
@@ -256,7 +256,7 @@ fn unified<'a>(lines: &[Line<'a>], pieces: Vec<Vec<Piece<'a>>>) -> Vec<UnifiedRo
         old_no: line.old_no,
         new_no: line.new_no,
         pieces,
-        places: [line.old_place(), line.place()],
+        positions: [line.old_position(), line.position()],
         remarks: Vec::new(),
         gap: None,
     })
@@ -279,22 +279,22 @@ fn split<'a>(lines: &[Line<'a>], mut pieces: Vec<Vec<Piece<'a>>>) -> Vec<SplitRo
                     class => {
                         let pieces = taken(at);
                         let old = Cell { class, no: line.old_no, side: None, pieces: pieces.clone() };
-                        let side = line.place().map(|(side, _)| side);
+                        let side = line.position().map(|(side, _)| side);
                         let new = Cell { class, no: line.new_no, side, pieces };
-                        SplitRow::new([Some(old), Some(new)], [line.old_place(), line.place()])
+                        SplitRow::new([Some(old), Some(new)], [line.old_position(), line.position()])
                     }
                 });
             }
             Block::Changed { mut removed, mut added } => {
                 while !removed.is_empty() || !added.is_empty() {
                     let at = [removed.next(), added.next()];
-                    let places = at.map(|at| lines.get(at?)?.place());
+                    let positions = at.map(|at| lines.get(at?)?.position());
                     let sides = at.map(|at| {
                         let (at, line) = (at?, lines.get(at?)?);
-                        let side = line.place().map(|(side, _)| side);
+                        let side = line.position().map(|(side, _)| side);
                         Some(Cell { class: line.class, no: line.old_no.or(line.new_no), side, pieces: taken(at) })
                     });
-                    rows.push(SplitRow::new(sides, places));
+                    rows.push(SplitRow::new(sides, positions));
                 }
             }
         }

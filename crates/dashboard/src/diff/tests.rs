@@ -369,10 +369,10 @@ fn comments_on_lines_with_hidden_changes_are_attached() {
             (New, 21, None, if appearance.view == DiffView::Split { 6 } else { 7 }),
         ] {
             let key = key(side, line);
-            let place = place_of(SPACES, key.clone()).unwrap();
+            let position = position_of(SPACES, key.clone()).unwrap();
             for (kept, row) in [(&[] as &[LineKey], row), (std::slice::from_ref(&key), Some(kept_row))] {
                 let mut shown = shown_with(SPACES, appearance, kept);
-                assert!(shown.find(&place).is_some(), "{key:?}");
+                assert!(shown.find(&position).is_some(), "{key:?}");
                 assert_eq!(shown.attach(&key, crate::fragment::Fragment::default()), row.is_some(), "{key:?}");
                 let file = &shown.files[0];
                 let unified = file.unified.iter().position(|row| !row.remarks.is_empty());

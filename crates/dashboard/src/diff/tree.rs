@@ -13,7 +13,7 @@ pub(crate) enum Step {
     Close,
 }
 
-/// Returns the steps through the tree of these paths. A folder that occurs at two places is in the tree twice.
+/// Returns the steps through the tree of these paths. A folder that occurs twice in the list is in the tree twice.
 pub(super) fn of_paths<'p>(paths: impl Iterator<Item = &'p str>) -> Vec<Step> {
     let (mut steps, mut open): (Vec<Step>, Vec<&str>) = (Vec::new(), Vec::new());
     for (number, path) in (1..).zip(paths) {

@@ -72,7 +72,7 @@ impl HomeQuery {
 }
 
 /// The data of the page.
-struct Found {
+struct HomeData {
     failed: Vec<Job>,
     /// Completed jobs with an open pull request.
     to_review: Vec<Job>,
@@ -97,7 +97,7 @@ async fn authors(frame: &Frame, query: &HomeQuery) -> Result<Authors, Failure> {
     Ok(Some(authors))
 }
 
-impl Found {
+impl HomeData {
     /// Reads the data. `authors` restricts *Needs you* and *Finished*.
     async fn read(shared: &Shared, authors: &Authors) -> Result<Self, StoreError> {
         let store = &shared.services.store;
@@ -198,9 +198,9 @@ async fn show(State(shared): State<Shared>, frame: Frame, Query(query): Query<Ho
 async fn page(shared: &Shared, frame: &Frame, query: &HomeQuery) -> Page {
     let authors = authors(frame, query).await?;
     let is_everybody = authors.is_none();
-    let found = Found::read(shared, &authors).await?;
+    let found = HomeData::read(shared, &authors).await?;
     let seen = found.digest();
-    let places = row::places(frame, found.projects.iter().cloned());
+    let contexts = row::contexts(frame, found.projects.iter().cloned());
     let (running, waiting): (Vec<Job>, Vec<Job>) = found.active.iter().cloned().partition(|job| job.lease().is_some());
     let order = order(&found);
     let week = Week::read(shared, frame.now, &found.projects, &order).await?;
@@ -210,10 +210,10 @@ async fn page(shared: &Shared, frame: &Frame, query: &HomeQuery) -> Page {
         frame,
         today: date(day(frame.now)),
         is_everybody,
-        needs: needs::needs(shared, frame, &places, &found.failed, &found.to_review).await?,
-        running: row::rows(shared, &places, &running).await?.rows,
+        needs: needs::needs(shared, frame, &contexts, &found.failed, &found.to_review).await?,
+        running: row::rows(shared, &contexts, &running).await?.rows,
         waiting: waiting.len(),
-        finished: row::rows(shared, &places, &found.finished).await?.rows,
+        finished: row::rows(shared, &contexts, &found.finished).await?.rows,
         credentials: credentials::warnings(frame, |_| true).await?,
         projects: rows(&found, &order),
         total: found.projects.len(),
@@ -225,7 +225,7 @@ async fn page(shared: &Shared, frame: &Frame, query: &HomeQuery) -> Page {
 }
 
 /// Returns the projects in the order of the page: those with the most running jobs and open pull requests first.
-fn order(found: &Found) -> Vec<ProjectId> {
+fn order(found: &HomeData) -> Vec<ProjectId> {
     let mut order: Vec<ProjectId> = found.projects.iter().map(|project| project.id.clone()).collect();
     order.sort_by_key(|id| {
         let counts = found.counts.get(id).copied().unwrap_or_default();
@@ -234,10 +234,10 @@ fn order(found: &Found) -> Vec<ProjectId> {
     order
 }
 
-fn rows(found: &Found, order: &[ProjectId]) -> Vec<ProjectRow> {
-    let row = |(place, id): (usize, &ProjectId)| {
+fn rows(found: &HomeData, order: &[ProjectId]) -> Vec<ProjectRow> {
+    let row = |(index, id): (usize, &ProjectId)| {
         let counts = found.counts.get(id).copied().unwrap_or_default();
-        let key = chart::key(place.min(MAX_KEYS));
+        let key = chart::key(index.min(MAX_KEYS));
         ProjectRow { id: id.to_string(), key, running: counts.running, open: counts.open_pulls }
     };
     order.iter().enumerate().map(row).take(MAX_PROJECTS).collect()
@@ -261,7 +261,7 @@ async fn live(
     };
     refresh::stream(&frame, format!("/ {authors:?}"), seen, last, move || {
         let (shared, authors) = (shared.clone(), authors.clone());
-        async move { Ok(Found::read(&shared, &authors).await?.digest()) }
+        async move { Ok(HomeData::read(&shared, &authors).await?.digest()) }
     })
 }
 

@@ -94,7 +94,7 @@ struct KeyboardPage<'a> {
 }
 
 impl KeyboardPage<'_> {
-    fn places(&self) -> &'static [ShortcutScope] {
+    fn scopes(&self) -> &'static [ShortcutScope] {
         &SCOPES
     }
 }

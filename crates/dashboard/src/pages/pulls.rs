@@ -43,10 +43,10 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/projects/{project}/pulls/{number}/merge", post(actions::merge))
         .route("/projects/{project}/pulls/{number}/close", post(actions::close))
         .route("/projects/{project}/pulls/{number}/comments", post(actions::comment))
-        .route("/projects/{project}/pulls/{number}/comments/{place}/resolve", post(actions::resolve))
+        .route("/projects/{project}/pulls/{number}/comments/{comment}/resolve", post(actions::resolve))
         .route("/projects/{project}/pulls/{number}/lines", post(actions::line))
         .route("/projects/{project}/pulls/{number}/review", post(actions::review))
-        .route("/projects/{project}/pulls/{number}/drafts/{place}/remove", post(actions::remove_draft))
+        .route("/projects/{project}/pulls/{number}/drafts/{comment}/remove", post(actions::remove_draft))
 }
 
 /// The pull request in the path of a request. An invalid number is treated like that of a missing pull request.

@@ -49,7 +49,7 @@ impl SearchQuery {
 
 /// A result: a link to a page.
 #[derive(Serialize)]
-struct Found {
+struct SearchResult {
     /// The heading under which the result is.
     group: &'static str,
     title: String,
@@ -68,7 +68,7 @@ struct State {
     since: Moment,
 }
 
-impl Found {
+impl SearchResult {
     fn project(id: &ProjectId) -> Self {
         let href = format!("/projects/{id}/jobs");
         Self { group: "Projects", title: id.to_string(), detail: String::new(), href, state: None }
@@ -106,25 +106,25 @@ impl Found {
 }
 
 /// Returns what the viewer may see and the text finds.
-async fn find(frame: &Frame, text: &str) -> Result<Vec<Found>, Failure> {
+async fn find(frame: &Frame, text: &str) -> Result<Vec<SearchResult>, Failure> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
     if let Some(rest) = after_new_job(text).filter(|_| frame.viewer.can_write()) {
-        return Ok(projects(frame, rest).await?.iter().map(Found::new_job).collect());
+        return Ok(projects(frame, rest).await?.iter().map(SearchResult::new_job).collect());
     }
-    let mut found: Vec<Found> = projects(frame, text).await?.iter().map(Found::project).collect();
+    let mut found: Vec<SearchResult> = projects(frame, text).await?.iter().map(SearchResult::project).collect();
     let caller = frame.caller();
     let mut jobs = jobs(frame, &caller, text).await?;
-    found.extend(jobs.iter().map(|job| Found::job(frame, job)));
+    found.extend(jobs.iter().map(|job| SearchResult::job(frame, job)));
     let number = text.strip_prefix('#').unwrap_or(text).parse().ok();
     if number.is_some() {
         let filter = JobFilter { pull: number, limit: LIMIT, ..JobFilter::default() };
         jobs.extend(frame.cases().find_jobs(&caller, filter).await?);
     }
-    let mut pulls: Vec<Found> = Vec::new();
+    let mut pulls: Vec<SearchResult> = Vec::new();
     for job in &jobs {
-        let of_job = job.pulls.iter().filter_map(|pull| Found::pull(job, pull));
+        let of_job = job.pulls.iter().filter_map(|pull| SearchResult::pull(job, pull));
         for pull in of_job {
             if !pulls.iter().any(|known| known.href == pull.href) {
                 pulls.push(pull);
@@ -137,9 +137,9 @@ async fn find(frame: &Frame, text: &str) -> Result<Vec<Found>, Failure> {
 }
 
 /// Returns the newest jobs, which the palette offers before a text is entered.
-async fn recent(frame: &Frame) -> Result<Vec<Found>, Failure> {
+async fn recent(frame: &Frame) -> Result<Vec<SearchResult>, Failure> {
     let jobs = frame.cases().find_jobs(&frame.caller(), JobFilter { limit: LIMIT, ..JobFilter::default() }).await?;
-    Ok(jobs.iter().map(|job| Found { group: "Recent jobs", ..Found::job(frame, job) }).collect())
+    Ok(jobs.iter().map(|job| SearchResult { group: "Recent jobs", ..SearchResult::job(frame, job) }).collect())
 }
 
 /// Returns the job with a text as its ID; otherwise the jobs that work on the branch with this name, and those with the
@@ -180,7 +180,7 @@ fn after_new_job(text: &str) -> Option<&str> {
 struct SearchPage<'a> {
     frame: &'a Frame,
     q: &'a str,
-    results: Vec<Found>,
+    results: Vec<SearchResult>,
 }
 
 async fn page(frame: Frame, Query(query): Query<SearchQuery>) -> Response {

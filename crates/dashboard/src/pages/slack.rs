@@ -84,7 +84,7 @@ impl PostError {
         let text = words::sentence(&visible::line(post.error()?));
         let is_final = post.state == SlackPostState::Failed;
         let badge = if is_final { ("danger", "failed") } else { ("warning", "sent again") };
-        Some(Self { badge, at: frame.moment(post.created_at), channel: post.place.channel.clone(), text })
+        Some(Self { badge, at: frame.moment(post.created_at), channel: post.thread.channel.clone(), text })
     }
 }
 

@@ -2,7 +2,7 @@
 //! entry that needs a person says what to do.
 
 mod agents;
-mod found;
+mod data;
 mod meter;
 mod providers;
 mod queues;
@@ -17,7 +17,7 @@ use axum::routing::get;
 use journeyman_core::worker::Containment;
 
 use self::agents::AgentRow;
-use self::found::Found;
+use self::data::SystemData;
 use self::providers::Providers;
 use self::queues::{HoldRow, HookRow, QueueRow};
 use self::tiles::Tiles;
@@ -75,7 +75,7 @@ async fn show(State(shared): State<Shared>, frame: Frame) -> Response {
 }
 
 async fn page(shared: &Shared, frame: &Frame) -> Page {
-    let found = Found::read(shared, frame.now).await?;
+    let found = SystemData::read(shared, frame.now).await?;
     let seen = found.digest(frame.now);
     let workers = workers::rows(frame, &found);
     let agents = agents::rows(shared, frame, &found);
@@ -130,7 +130,7 @@ fn needs(counts: &[(&'static str, usize)]) -> Option<(String, &'static str)> {
 }
 
 /// Returns the version, the number of machines, and the time since the oldest of their processes started.
-fn summary(frame: &Frame, found: &Found) -> String {
+fn summary(frame: &Frame, found: &SystemData) -> String {
     let mut hosts: Vec<&str> = found.reporting(frame.now).map(|worker| worker.state.host.as_str()).collect();
     hosts.sort_unstable();
     hosts.dedup();
@@ -172,7 +172,7 @@ async fn live(
         let shared = shared.clone();
         async move {
             let now = shared.services.clock.now();
-            let found = Found::read(&shared, now).await?;
+            let found = SystemData::read(&shared, now).await?;
             Ok(PageState { digest: found.digest(now), parts: workers::Seen::parts(&found, now) })
         }
     })

@@ -95,10 +95,10 @@ pub(super) fn operation(
 fn parameters(writer: &mut Writer<'_>, operation: &Operation) -> askama::Result<Vec<(&'static str, Fragment)>> {
     let spec = writer.spec();
     let mut groups = Vec::new();
-    for (place, title) in [("path", "Path"), ("query", "Query"), ("header", "Headers")] {
+    for (location, title) in [("path", "Path"), ("query", "Query"), ("header", "Headers")] {
         let mut fields = Vec::new();
         for parameter in operation.parameters().iter().map(|parameter| spec.resolve(parameter)) {
-            if parameter["in"] == place {
+            if parameter["in"] == location {
                 let mut field = schema::field(writer, text(parameter, "name"), &parameter["schema"], false, &[])?;
                 field.required = parameter["required"] == true;
                 field.text = writer.markdown(text(parameter, "description"));

@@ -14,7 +14,7 @@ use journeyman_core::ids::JobId;
 use journeyman_core::ports::{InboxFilter, InboxStore as _, JobStore as _, PullStore as _};
 use journeyman_core::position::DiffSide;
 use journeyman_core::pull::comment::SERVICE;
-use journeyman_core::pull::{LinePlace, NewComment};
+use journeyman_core::pull::{LinePosition, NewComment};
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
 use journeyman_testkit::{PATIENCE, Seeds as _};
@@ -285,8 +285,8 @@ async fn a_thread_on_a_line_is_resolved_into_one_line_and_opened_again() {
     let split = fixture.page(Role::Member, &format!("{files}?view=split&w=1")).await;
     let reply = format!("href=\"{files}?view=split&#38;w=1&#38;at=1-n2#f1-R2\" data-reply>");
     assert!(split.contains(&reply), "the appearance is kept, {reply}: {split}");
-    let change = async |place: u64, form: &str| {
-        let path = format!("{path}/comments/{place}/resolve");
+    let change = async |number: u64, form: &str| {
+        let path = format!("{path}/comments/{number}/resolve");
         let sent = fixture.send(Some(Role::Member), Method::POST, &path, form).await;
         sent.header("location").to_owned()
     };
@@ -508,7 +508,7 @@ async fn a_refused_comment_on_a_line_keeps_its_text() {
 async fn a_comment_on_a_line_that_has_changed_is_only_in_the_conversation() {
     let (fixture, path, _) = with_job().await;
     let hunk = "@@ -1 +1 @@\n+<b>earlier</b>".to_owned();
-    let line = Some(LinePlace { path: "x.txt".into(), side: DiffSide::New, line: 2, hunk });
+    let line = Some(LinePosition { path: "x.txt".into(), side: DiffSide::New, line: 2, hunk });
     let comment = NewComment { author: hostile("author"), body: hostile("body"), line, ..NewComment::default() };
     fixture.store.comment("shop", 8, comment).await.unwrap();
     let page = fixture.page(Role::Member, &path).await;

@@ -102,8 +102,8 @@ async fn home_shows_the_latest_completed_jobs_without_an_open_pull_request() {
     let five = see(&fixture, Role::Viewer, "/?whose=everybody").await;
     assert_eq!(five.matches("id=\"finished-shop/").count(), 5, "{five}");
     assert!(!five.contains(&row(own)), "{five}");
-    let places: Vec<usize> = (0..5).rev().map(|number| five.find(&format!("Task {number}")).unwrap()).collect();
-    assert!(places.is_sorted(), "the newest is first: {five}");
+    let positions: Vec<usize> = (0..5).rev().map(|number| five.find(&format!("Task {number}")).unwrap()).collect();
+    assert!(positions.is_sorted(), "the newest is first: {five}");
     let nothing = see(&fixture, Role::Viewer, "/").await;
     assert!(!nothing.contains("id=\"finished\""), "{nothing}");
 }

@@ -31,8 +31,8 @@ async fn see(fixture: &Fixture, path: &str) -> String {
     reply.body
 }
 
-/// Returns the places of the texts, which must all be on the page.
-fn places(page: &str, texts: &[&str]) -> Vec<usize> {
+/// Returns the positions of the texts, which must all be on the page.
+fn positions(page: &str, texts: &[&str]) -> Vec<usize> {
     texts.iter().map(|text| page.find(text).unwrap_or_else(|| panic!("{text} is not in {page}"))).collect()
 }
 
@@ -54,7 +54,7 @@ async fn active_jobs_are_on_top_with_their_step_and_the_others_follow_by_age() {
     create_job(&fixture, "Bump the version").await;
     let page = see(&fixture, "/projects/shop/jobs").await;
     let pill = format!("href=\"/projects/shop/pulls/{number}\"");
-    let order = places(
+    let order = positions(
         &page,
         &[
             "<h2>Active</h2><span class=\"num\">2</span>",

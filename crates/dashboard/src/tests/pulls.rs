@@ -357,8 +357,8 @@ async fn the_end_of_a_pull_request_is_between_the_comments_from_before_and_after
     }
     let page = fixture.send(Some(Role::Viewer), Method::GET, "/projects/shop/pulls/7", "").await.body;
     let parts = ["A review.", "In a review.", "id=\"ended\"", "Afterwards."];
-    let places = parts.map(|part| page.find(part).unwrap_or_else(|| panic!("{part} is not in {page}")));
-    assert!(places.is_sorted(), "{places:?}: {page}");
+    let positions = parts.map(|part| page.find(part).unwrap_or_else(|| panic!("{part} is not in {page}")));
+    assert!(positions.is_sorted(), "{positions:?}: {page}");
 }
 
 #[tokio::test]
@@ -716,13 +716,13 @@ async fn the_state_of_a_pull_request_is_shown_at_its_job() {
         fixture.engine.record_pull(&"shop".parse().unwrap(), id, pull, state, false, None).await.unwrap();
         let pill = format!("<a class=\"pill {class}\" href=\"/projects/shop/pulls/{number}\">");
         let word = format!("#{number} <span class=\"word\">{label}</span></a>");
-        for (path, places) in [("/projects/shop/jobs".to_owned(), 1), (format!("/projects/shop/jobs/{id}"), 2)] {
+        for (path, links) in [("/projects/shop/jobs".to_owned(), 1), (format!("/projects/shop/jobs/{id}"), 2)] {
             let page = fixture.send(Some(Role::Viewer), Method::GET, &path, "").await.body;
-            assert_eq!((page.matches(&pill).count(), page.matches(&word).count()), (places, places), "{path}: {page}");
+            assert_eq!((page.matches(&pill).count(), page.matches(&word).count()), (links, links), "{path}: {page}");
             let review = format!("<a class=\"button primary to-pull\" href=\"/projects/shop/pulls/{number}/files\">");
-            assert_eq!(page.contains(&review), places == 2 && state == PullState::Open, "{path}: {page}");
+            assert_eq!(page.contains(&review), links == 2 && state == PullState::Open, "{path}: {page}");
             if let Some(line) = line
-                && places == 2
+                && links == 2
             {
                 assert!(page.contains(&format!("Pull request #{number} {line}")), "{line}: {page}");
             }

@@ -133,7 +133,7 @@ async fn the_error_of_a_post_is_shown_while_it_is_sent_again() {
     store.receive_slack(NewSlackEvent { workspace, event, at: now }).await.unwrap();
     let event = store.claim_slack_events(now, SLACK_LEASE, 1).await.unwrap().remove(0);
     let content = SlackPostContent::Text("Hello".to_owned());
-    let post = NewSlackPost { place: event.place.clone(), purpose: "reply".to_owned(), content };
+    let post = NewSlackPost { thread: event.thread.clone(), purpose: "reply".to_owned(), content };
     let next = SlackNext::Ends(InboxState::Done, SlackOutcome::Answered, None);
     let decision = SlackDecision { next, job: None, thread: None, posts: vec![post], at: now };
     assert!(store.decide_slack_event(event.number, event.attempts, decision).await.unwrap());
@@ -166,10 +166,10 @@ async fn a_channel_and_a_person_that_are_disconnected_can_be_connected_again() {
     let (fixture, path) = connected().await;
     let post = async |path: &str, form: &str| fixture.send(Some(Role::Administrator), Method::POST, path, form).await;
     let user = fixture.store.user_by_name("member".into()).await.unwrap().unwrap().id;
-    for (place, name, field, value) in
+    for (folder, name, field, value) in
         [("channels", "channel=C9", "project", "shop".to_owned()), ("people", "account=U9", "user", user.to_string())]
     {
-        let path = format!("{path}/{place}");
+        let path = format!("{path}/{folder}");
         let sent = post(&path, &format!("{name}&{field}={value}")).await;
         let toast = fixture.follow(Role::Administrator, &sent).await.body;
         assert!(toast.contains("Saved.</p>") && !toast.contains(">Undo</button>"), "{toast}");

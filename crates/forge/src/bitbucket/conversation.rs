@@ -17,10 +17,10 @@ impl Bitbucket {
     pub(super) async fn read_conversation(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        let number = pull_of(place)?;
+        let number = pull_of(target)?;
         let found: PullRequest = self.get(&at(repository, &format!("/pullrequests/{number}"))).await?;
         let author = found.author.clone().into();
         let found = found.into_pull(None);

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_on_a_line_has_its_place() {
+    fn a_comment_on_a_line_has_its_position() {
         for (inline, expected) in [
             (json!({"path": "path/to/file", "from": null, "to": 10}), "`path/to/file`, line 10"),
             (json!({"path": "path/to/file", "from": 9, "to": null}), "`path/to/file`, line 9 of the old version"),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::json::{Id, or_default, sha};
 
-/// The place of a comment on lines. A comment on a whole file has no lines.
+/// The position of a comment on lines. A comment on a whole file has no lines.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Inline {

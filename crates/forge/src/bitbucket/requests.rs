@@ -83,7 +83,7 @@ impl Bitbucket {
         let path = format!("/user/workspaces/{}/permissions/repositories?pagelen=100&q={filter}", encoded(workspace));
         let found: Vec<wire::Granted> = self.list(path).await.ok()?;
         let is_it =
-            |granted: &&wire::Granted| granted.repository.as_ref().is_some_and(|place| place.uuid == repository.uuid);
+            |granted: &&wire::Granted| granted.repository.as_ref().is_some_and(|known| known.uuid == repository.uuid);
         // The list lacks public repositories to which no one gave the user access.
         found.iter().find(is_it).map(|granted| granted.permission() >= Permission::Write)
     }

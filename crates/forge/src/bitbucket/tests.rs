@@ -234,9 +234,9 @@ async fn all_pages_of_a_list_are_read() {
     let setup = setup(None).await;
     let (pull, _) = setup.open("work").await;
     let repository = setup.repository().await;
-    let place = CommentedOn::Pull(pull.number);
+    let target = CommentedOn::Pull(pull.number);
     for number in 0..230 {
-        setup.server.state().add_comment(PATH, place, State::BOT, &format!("comment {number}"));
+        setup.server.state().add_comment(PATH, target, State::BOT, &format!("comment {number}"));
     }
     let found = setup.api.comments(&repository, CommentTarget::Pull(pull.number)).await.unwrap();
     assert_eq!((found.len(), found[229].body.as_str()), (230, "comment 229"));

@@ -46,7 +46,7 @@ impl Entry {
 pub(super) struct Activity {
     #[serde(default)]
     pub(super) comment: Option<Comment>,
-    /// The place of a comment on a line, and of the replies to it.
+    /// The position of a comment on a line, and of the replies to it.
     #[serde(default)]
     pub(super) comment_anchor: Option<Anchor>,
 }

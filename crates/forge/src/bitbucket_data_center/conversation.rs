@@ -41,10 +41,10 @@ impl BitbucketDataCenter {
     pub(super) async fn read_conversation(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        let (location, number) = (Location::current(repository)?, number_of(place)?);
+        let (location, number) = (Location::current(repository)?, number_of(target)?);
         let found: Described = self.get(&format!("{}/{number}", location.pulls())).await?;
         let page = self.page(&location, number);
         let subject = Subject {

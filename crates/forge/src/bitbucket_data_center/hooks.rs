@@ -113,7 +113,7 @@ struct Comment {
     /// Whether the thread is resolved. Missing before version 8.9.
     #[serde(default)]
     thread_resolved: Option<bool>,
-    /// The place of a comment on a line. No known version sends it.
+    /// The position of a comment on a line. No known version sends it.
     #[serde(default)]
     anchor: Option<Anchor>,
 }

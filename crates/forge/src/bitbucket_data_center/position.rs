@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::json::{or_default, sha};
 
-/// The place of a comment on lines.
+/// The position of a comment on lines.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Anchor {

@@ -124,7 +124,7 @@ async fn the_line_of_a_comment_is_read_if_the_webhook_does_not_say_it() {
             thread,
             review: None,
         };
-        let found = client.placed(&repository, number, comment).await.unwrap();
+        let found = client.complete_comment(&repository, number, comment).await.unwrap();
         assert_eq!(found.position.map(|position| position.to_string()).as_deref(), expected, "{id}");
         let root = found.thread.and_then(|thread| thread.id);
         assert_eq!(root.as_deref(), if expected.is_some() { Some("31") } else { root.as_deref() }, "{id}");

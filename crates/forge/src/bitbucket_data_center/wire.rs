@@ -180,7 +180,7 @@ pub(super) struct Activity {
     /// `REPLIED` if the comment is a reply, which is also part of the activity of its thread.
     #[serde(default)]
     pub(super) comment_action: String,
-    /// The place of a comment on a line, and of the replies to it.
+    /// The position of a comment on a line, and of the replies to it.
     #[serde(default)]
     pub(super) comment_anchor: Option<Anchor>,
 }

@@ -34,18 +34,18 @@ impl Gitea {
     pub(super) async fn read_conversation(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = target;
         // Gitea fails (status 500) to list the comments of a pull request that does not exist.
-        let subject = match place {
+        let subject = match target {
             CommentTarget::Pull(_) => Some(self.subject(repository, number).await?),
             CommentTarget::Issue(_) => None,
         };
         let from = since.map(|since| format!("?since={}", encoded(&crate::feed::seconds(since)))).unwrap_or_default();
         let comments: Vec<Comment> = self.get_all(repository, &format!("/issues/{number}/comments{from}")).await?;
-        let kind = match place {
+        let kind = match target {
             CommentTarget::Pull(_) => CommentKind::Pull,
             CommentTarget::Issue(_) => CommentKind::Issue,
         };

@@ -266,8 +266,8 @@ fn names(labels: &Value) -> Vec<String> {
 }
 
 fn checks(body: &Value) -> HookContent {
-    let places = ["/sha", "/workflow_run/head_sha", "/workflow_job/head_sha", "/run/commit_sha"];
-    let found = places.iter().find_map(|place| body.pointer(place)?.as_str().and_then(sha));
+    let pointers = ["/sha", "/workflow_run/head_sha", "/workflow_job/head_sha", "/run/commit_sha"];
+    let found = pointers.iter().find_map(|pointer| body.pointer(pointer)?.as_str().and_then(sha));
     found.map_or(HookContent::Other, |sha| HookContent::Checks { sha, pull: None })
 }
 

@@ -255,8 +255,8 @@ impl Gitea {
     ) -> Result<Option<String>, ForgeError> {
         let CommentRef { kind, number, id } = comment;
         if *kind != CommentKind::Review {
-            let place = if id.is_empty() { number.to_string() } else { format!("comments/{id}") };
-            return Ok(Some(format!("/issues/{place}/reactions")));
+            let path = if id.is_empty() { number.to_string() } else { format!("comments/{id}") };
+            return Ok(Some(format!("/issues/{path}/reactions")));
         }
         // The text of a review is a comment with another ID, which is in the address of the review.
         let review: Review = self.get(repository, &format!("/pulls/{number}/reviews/{id}")).await?;

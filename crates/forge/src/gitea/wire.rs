@@ -348,8 +348,8 @@ impl ReviewComment {
         &self.id.0
     }
 
-    /// Returns what orders comments as the diff does.
-    pub(super) fn place(&self) -> (String, Option<u64>, u64) {
+    /// Returns the key that sorts comments in the order of the diff.
+    pub(super) fn sort_key(&self) -> (String, Option<u64>, u64) {
         (self.path.clone(), self.line().map(|(line, _)| line), self.number())
     }
 

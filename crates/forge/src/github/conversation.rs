@@ -66,14 +66,14 @@ impl Github {
     pub(super) async fn read_conversation(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = target;
         let from = since.map(|since| format!("&since={}", encoded(&crate::feed::seconds(since)))).unwrap_or_default();
         let path = format!("/issues/{number}/comments?per_page=100{from}");
         let (comments, mut is_incomplete) = self.newest::<Comment>(repository, &path).await?;
-        let is_pull = matches!(place, CommentTarget::Pull(_));
+        let is_pull = matches!(target, CommentTarget::Pull(_));
         let mut said: Vec<Said> = comments.into_iter().map(|comment| comment.into_said(is_pull)).collect();
         if !is_pull {
             return Ok(Conversation::new(None, said, is_incomplete, since));

@@ -46,11 +46,11 @@ impl Gitlab {
     pub(super) async fn read_conversation(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError> {
-        let (path, is_issue) = (path_of(place), matches!(place, CommentTarget::Issue(_)));
-        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = place;
+        let (path, is_issue) = (path_of(target), matches!(target, CommentTarget::Issue(_)));
+        let (CommentTarget::Pull(number) | CommentTarget::Issue(number)) = target;
         let found: Described = self.get(repository, &path).await?;
         let head = found.sha.as_deref().and_then(sha);
         let about = About { number, url: found.web_url.clone(), is_issue, head };

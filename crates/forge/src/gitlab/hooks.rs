@@ -233,7 +233,7 @@ fn comment(body: &Value, sender: Option<HostUser>) -> Result<HookContent, String
         Some("update") => CommentAction::Edited,
         Some(_) => return Ok(HookContent::Other),
     };
-    let (kind, place) = match note.noteable_type.as_str() {
+    let (kind, field) = match note.noteable_type.as_str() {
         _ if note.system || note.internal || note.confidential => return Ok(HookContent::Other),
         _ if is_confidential(&body["issue"]) => return Ok(HookContent::Other),
         "MergeRequest" if note.kind == "DiffNote" => (CommentKind::Line, "merge_request"),
@@ -242,7 +242,7 @@ fn comment(body: &Value, sender: Option<HostUser>) -> Result<HookContent, String
         _ => return Ok(HookContent::Other),
     };
     let head = body["merge_request"]["last_commit"]["id"].as_str().and_then(sha);
-    let number = body[place]["iid"].as_u64().ok_or_else(|| format!("the body has no {place} with a number"))?;
+    let number = body[field]["iid"].as_u64().ok_or_else(|| format!("the body has no {field} with a number"))?;
     Ok(HookContent::Comment { number, action, comment: note.into_comment(kind, sender, head.as_ref()) })
 }
 

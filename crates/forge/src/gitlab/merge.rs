@@ -20,7 +20,7 @@ struct Approvals {
     approvals_left: u64,
 }
 
-/// The place of a merge request in a merge train.
+/// The entry of a merge request in a merge train.
 #[derive(Deserialize)]
 struct Car {
     /// `idle`, `fresh`, `stale`, `merging` and others.
@@ -84,7 +84,7 @@ impl Gitlab {
         Ok(self.get::<Approvals>(repository, &path).await?.approvals_left)
     }
 
-    /// Returns the place in a merge train, which Premium has.
+    /// Returns the entry in a merge train, which Premium has.
     async fn train(&self, repository: &HostRepository, request: &MergeRequest) -> Result<Option<Car>, ForgeError> {
         match self.get(repository, &format!("/merge_trains/merge_requests/{}", request.iid)).await {
             Err(ForgeError::NotFound(_) | ForgeError::Denied(_)) => Ok(None),

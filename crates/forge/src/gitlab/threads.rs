@@ -18,10 +18,10 @@ const SINGLE: usize = 5;
 pub(super) async fn read(
     gitlab: &Gitlab,
     repository: &HostRepository,
-    place: CommentTarget,
+    target: CommentTarget,
     of: &[InThread],
 ) -> Result<Vec<HostThread>, ForgeError> {
-    let path = path_of(place);
+    let path = path_of(target);
     let known: Option<BTreeSet<&str>> = of.iter().map(|one| one.thread.id.as_deref()).collect();
     let found: Vec<Discussion> = match known.filter(|known| known.len() <= SINGLE) {
         Some(known) => {

@@ -84,13 +84,13 @@ pub(crate) trait Api: Send + Sync {
     }
 
     /// Returns the comments in a conversation.
-    async fn comments(&self, repository: &HostRepository, place: CommentTarget) -> Result<Vec<Written>, ForgeError>;
+    async fn comments(&self, repository: &HostRepository, target: CommentTarget) -> Result<Vec<Written>, ForgeError>;
 
     /// Writes a comment, and returns its URL.
     async fn add_comment(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         text: &str,
     ) -> Result<String, ForgeError>;
 
@@ -103,7 +103,7 @@ pub(crate) trait Api: Send + Sync {
     async fn update_comment(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         comment: &str,
         text: &str,
     ) -> Result<(), ForgeError>;
@@ -112,7 +112,7 @@ pub(crate) trait Api: Send + Sync {
     async fn add_reply(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         to: (&HostThread, &InThread),
         text: &str,
     ) -> Result<String, ForgeError>;
@@ -121,7 +121,7 @@ pub(crate) trait Api: Send + Sync {
     async fn resolve(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         threads: &[HostThread],
     ) -> Result<(), ForgeError>;
 
@@ -159,7 +159,7 @@ pub(crate) trait Api: Send + Sync {
     }
 
     /// Adds the position, the thread and the review to a comment, if it has them and the webhook did not say so.
-    async fn placed(
+    async fn complete_comment(
         &self,
         repository: &HostRepository,
         pull: u64,
@@ -197,7 +197,7 @@ pub(crate) trait Api: Send + Sync {
     async fn threads(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         of: &[InThread],
     ) -> Result<Vec<HostThread>, ForgeError>;
 
@@ -208,7 +208,7 @@ pub(crate) trait Api: Send + Sync {
     }
 
     /// Returns the user who was the last to add a label to an issue, or to assign the service.
-    async fn issue_asker(
+    async fn issue_requester(
         &self,
         repository: &HostRepository,
         issue: u64,
@@ -243,7 +243,7 @@ pub(crate) trait Api: Send + Sync {
     async fn conversation(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         since: Option<Timestamp>,
     ) -> Result<Conversation, ForgeError>;
 

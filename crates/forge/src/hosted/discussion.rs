@@ -24,8 +24,8 @@ impl Discussion for HostedRepository {
         self.known.aliases.get((), || self.api.aliases(&me)).await
     }
 
-    async fn comment(&self, place: CommentTarget, marker: &str, text: &str) -> Result<String, ForgeError> {
-        self.write(place, marker, text).await.map(|(url, _)| url)
+    async fn comment(&self, target: CommentTarget, marker: &str, text: &str) -> Result<String, ForgeError> {
+        self.write(target, marker, text).await.map(|(url, _)| url)
     }
 
     fn can_update(&self) -> bool {
@@ -34,20 +34,20 @@ impl Discussion for HostedRepository {
 
     async fn show(
         &self,
-        place: CommentTarget,
+        target: CommentTarget,
         marker: &str,
         text: &str,
         creates: bool,
     ) -> Result<Option<String>, ForgeError> {
-        replies::show(self, place, marker, text, creates).await
+        replies::show(self, target, marker, text, creates).await
     }
 
-    async fn reply(&self, place: CommentTarget, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
-        replies::reply(self, place, replies).await
+    async fn reply(&self, target: CommentTarget, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
+        replies::reply(self, target, replies).await
     }
 
-    async fn resolve(&self, place: CommentTarget, of: &[InThread]) -> Result<(), ForgeError> {
-        replies::resolve(self, place, of).await
+    async fn resolve(&self, target: CommentTarget, of: &[InThread]) -> Result<(), ForgeError> {
+        replies::resolve(self, target, of).await
     }
 
     async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError> {
@@ -66,16 +66,16 @@ impl Discussion for HostedRepository {
         self.api.find_reviews(&self.current().await?, pull, review).await
     }
 
-    async fn placed(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
-        self.api.placed(&self.current().await?, pull, comment).await
+    async fn complete_comment(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
+        self.api.complete_comment(&self.current().await?, pull, comment).await
     }
 
     async fn write_review(&self, pull: u64, new: &NewReview) -> Result<String, ForgeError> {
         review::write(self, &self.confirmed().await?, pull, new).await
     }
 
-    async fn threads(&self, place: CommentTarget, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
-        self.api.threads(&self.current().await?, place, of).await
+    async fn threads(&self, target: CommentTarget, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
+        self.api.threads(&self.current().await?, target, of).await
     }
 
     async fn issue(&self, number: u64) -> Result<Option<HostIssue>, ForgeError> {
@@ -85,9 +85,9 @@ impl Discussion for HostedRepository {
         }
     }
 
-    async fn issue_asker(&self, issue: u64, label: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
+    async fn issue_requester(&self, issue: u64, label: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
         let me = self.me().await?;
-        self.api.issue_asker(&self.current().await?, issue, label, &me).await
+        self.api.issue_requester(&self.current().await?, issue, label, &me).await
     }
 
     async fn issue_editors(&self, issue: u64) -> Result<Option<Vec<HostUser>>, ForgeError> {
@@ -109,8 +109,8 @@ impl Discussion for HostedRepository {
         self.known.permissions.get((repository.id.clone(), user.id.clone()), read).await
     }
 
-    async fn conversation(&self, place: CommentTarget, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
-        self.api.conversation(&self.current().await?, place, since).await
+    async fn conversation(&self, target: CommentTarget, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
+        self.api.conversation(&self.current().await?, target, since).await
     }
 
     async fn linked_issues(&self, issue: u64) -> Result<Vec<u64>, ForgeError> {

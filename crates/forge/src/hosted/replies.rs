@@ -16,18 +16,18 @@ impl HostedRepository {
     /// Writes a comment, unless there is one with the marker. Returns its URL, and the comment that was found.
     pub(super) async fn write(
         &self,
-        place: CommentTarget,
+        target: CommentTarget,
         marker: &str,
         text: &str,
     ) -> Result<(String, Option<Written>), ForgeError> {
         let repository = self.confirmed().await?;
-        if let Some(known) = self.find(&repository, place, marker).await? {
+        if let Some(known) = self.find(&repository, target, marker).await? {
             return Ok((known.url.clone(), Some(known)));
         }
-        match self.api.add_comment(&repository, place, &format!("{text}\n\n{marker}")).await {
+        match self.api.add_comment(&repository, target, &format!("{text}\n\n{marker}")).await {
             // The answer may have been lost.
             Err(error @ ForgeError::Unclear(_)) => {
-                let found = self.find(&repository, place, marker).await?;
+                let found = self.find(&repository, target, marker).await?;
                 found.map(|found| (found.url.clone(), Some(found))).ok_or(error)
             }
             Err(error) => Err(self.explained(error).await),
@@ -39,11 +39,11 @@ impl HostedRepository {
     async fn find(
         &self,
         repository: &HostRepository,
-        place: CommentTarget,
+        target: CommentTarget,
         marker: &str,
     ) -> Result<Option<Written>, ForgeError> {
         let me = self.me().await?;
-        let written = self.api.comments(repository, place).await?;
+        let written = self.api.comments(repository, target).await?;
         Ok(written.into_iter().find(|comment| comment.author == me.id && comment.body.contains(marker)))
     }
 }
@@ -52,18 +52,18 @@ impl HostedRepository {
 /// attempt sees the text.
 pub(super) async fn show(
     hosted: &HostedRepository,
-    place: CommentTarget,
+    target: CommentTarget,
     marker: &str,
     text: &str,
     creates: bool,
 ) -> Result<Option<String>, ForgeError> {
     let known = if creates {
-        match hosted.write(place, marker, text).await? {
+        match hosted.write(target, marker, text).await? {
             (_, Some(known)) => Some(known),
             (url, None) => return Ok(Some(url)),
         }
     } else {
-        hosted.find(&hosted.confirmed().await?, place, marker).await?
+        hosted.find(&hosted.confirmed().await?, target, marker).await?
     };
     let Some(known) = known else { return Ok(None) };
     let text = format!("{text}\n\n{marker}");
@@ -74,7 +74,7 @@ pub(super) async fn show(
     if !creates && hosted.api.is_busy() {
         return Err(ForgeError::RateLimited(BUSY));
     }
-    match hosted.api.update_comment(&hosted.confirmed().await?, place, &known.id, &text).await {
+    match hosted.api.update_comment(&hosted.confirmed().await?, target, &known.id, &text).await {
         Err(error) => Err(hosted.explained(error).await),
         Ok(()) => Ok(Some(known.url)),
     }
@@ -83,13 +83,13 @@ pub(super) async fn show(
 /// Writes replies, each unless its thread has one with its marker.
 pub(super) async fn reply(
     hosted: &HostedRepository,
-    place: CommentTarget,
+    target: CommentTarget,
     replies: &[NewReply],
 ) -> Result<Vec<Replied>, ForgeError> {
     let me = hosted.me().await?;
     let repository = hosted.confirmed().await?;
     let of: Vec<InThread> = replies.iter().map(|reply| reply.to.clone()).collect();
-    let threads = match hosted.api.threads(&repository, place, &of).await {
+    let threads = match hosted.api.threads(&repository, target, &of).await {
         Err(error) if is_final(&error) => {
             return Ok(replies.iter().map(|_| Replied::Refused(error.to_string())).collect());
         }
@@ -113,11 +113,11 @@ pub(super) async fn reply(
         };
         let text = format!("{}\n\n{}", reply.text, reply.marker);
         let repository = hosted.confirmed().await?;
-        results.push(match hosted.api.add_reply(&repository, place, (thread, &reply.to), &text).await {
+        results.push(match hosted.api.add_reply(&repository, target, (thread, &reply.to), &text).await {
             Ok(url) => Replied::Written(url),
             // The answer may have been lost.
             Err(error @ ForgeError::Unclear(_)) => {
-                let now = hosted.api.threads(&repository, place, std::slice::from_ref(&reply.to)).await?;
+                let now = hosted.api.threads(&repository, target, std::slice::from_ref(&reply.to)).await?;
                 find(&now, &reply.marker).ok_or(error)?
             }
             Err(error) if is_final(&error) => Replied::Refused(error.to_string()),
@@ -130,13 +130,13 @@ pub(super) async fn reply(
 /// Marks threads as resolved that are not.
 pub(super) async fn resolve(
     hosted: &HostedRepository,
-    place: CommentTarget,
+    target: CommentTarget,
     of: &[InThread],
 ) -> Result<(), ForgeError> {
     let repository = hosted.confirmed().await?;
-    let mut threads = hosted.api.threads(&repository, place, of).await?;
+    let mut threads = hosted.api.threads(&repository, target, of).await?;
     threads.retain(|thread| thread.is_resolved == Some(false));
-    if threads.is_empty() { Ok(()) } else { hosted.api.resolve(&repository, place, &threads).await }
+    if threads.is_empty() { Ok(()) } else { hosted.api.resolve(&repository, target, &threads).await }
 }
 
 /// Returns whether another attempt would fail too.

@@ -61,8 +61,8 @@ async fn one_by_one(
     pull: u64,
     review: &NewReview,
 ) -> Result<String, ForgeError> {
-    let (me, place) = (at.me().await?, CommentTarget::Pull(pull));
-    let written = at.api.comments(repository, place).await?;
+    let (me, target) = (at.me().await?, CommentTarget::Pull(pull));
+    let written = at.api.comments(repository, target).await?;
     let mut others = Vec::new();
     for (index, comment) in review.comments.iter().enumerate() {
         let marker = ReviewComment::marker(&review.marker, index);
@@ -75,5 +75,5 @@ async fn one_by_one(
             added => added?,
         }
     }
-    at.comment(place, &review.marker, &review.text_with(&others)).await
+    at.comment(target, &review.marker, &review.text_with(&others)).await
 }

@@ -61,8 +61,8 @@ impl Pace {
             self.sent.clear();
         }
         let earliest = self.limits.iter().filter_map(|Limit(most, time)| {
-            let place = self.sent.len().checked_sub(*most)?;
-            self.sent.get(place).map(|sent| *sent + *time)
+            let index = self.sent.len().checked_sub(*most)?;
+            self.sent.get(index).map(|sent| *sent + *time)
         });
         let at = earliest.chain(self.sent.back().copied()).fold(now, Timestamp::max);
         let wait = at.since(now);

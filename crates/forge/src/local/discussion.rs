@@ -29,10 +29,10 @@ impl LocalRepository {
     fn line_comment(&self, pull: u64, comment: Comment) -> Option<LineComment> {
         let line = comment.comment.line?;
         Some(LineComment {
-            id: comment::id(&self.name, pull, comment.place),
+            id: comment::id(&self.name, pull, comment.number),
             version: comment.comment.at.as_micros().to_string(),
             body: comment.comment.body,
-            url: comment_url(&self.host.url(&self.project, pull), comment.place),
+            url: comment_url(&self.host.url(&self.project, pull), comment.number),
             position: line.position(),
             hunk: Some(line.hunk),
             // The pages show threads, but do not let people answer in them.
@@ -48,8 +48,8 @@ impl Discussion for LocalRepository {
         Ok(comment::service())
     }
 
-    async fn comment(&self, place: CommentTarget, marker: &str, text: &str) -> Result<String, ForgeError> {
-        let CommentTarget::Pull(number) = place else {
+    async fn comment(&self, target: CommentTarget, marker: &str, text: &str) -> Result<String, ForgeError> {
+        let CommentTarget::Pull(number) = target else {
             return Err(ForgeError::Refused("the built-in code host has no issues".to_owned()));
         };
         let answer = NewComment {
@@ -60,9 +60,9 @@ impl Discussion for LocalRepository {
             ..NewComment::default()
         };
         let written = self.host.pulls.comment_once(self.name.clone(), number, marker.to_owned(), answer).await;
-        let place = written.map_err(|error| store(&error))?;
-        let place = place.ok_or_else(|| ForgeError::NotFound(format!("there is no pull request #{number}")))?;
-        Ok(comment_url(&self.host.url(&self.project, number), place))
+        let comment = written.map_err(|error| store(&error))?;
+        let comment = comment.ok_or_else(|| ForgeError::NotFound(format!("there is no pull request #{number}")))?;
+        Ok(comment_url(&self.host.url(&self.project, number), comment))
     }
 
     /// Does nothing: the page of the pull request shows what became of each comment.
@@ -71,7 +71,7 @@ impl Discussion for LocalRepository {
     }
 
     async fn review(&self, pull: u64, review: &str) -> Result<Vec<LineComment>, ForgeError> {
-        let Some(review) = comment::place(review) else { return Ok(Vec::new()) };
+        let Some(review) = comment::number(review) else { return Ok(Vec::new()) };
         let comments = self.comments(pull).await?.into_iter().filter(|one| one.comment.review == Some(review));
         Ok(comments.filter_map(|one| self.line_comment(pull, one)).collect())
     }
@@ -79,13 +79,13 @@ impl Discussion for LocalRepository {
     async fn reviews(&self, pull: u64) -> Result<Vec<HostReview>, ForgeError> {
         let page = self.host.url(&self.project, pull);
         let comments = self.comments(pull).await?;
-        let reviews = comments.iter().filter(|one| one.comment.review == Some(one.place));
-        Ok(reviews.map(|one| review_of(one, comment::id(&self.name, pull, one.place), &page)).collect())
+        let reviews = comments.iter().filter(|one| one.comment.review == Some(one.number));
+        Ok(reviews.map(|one| review_of(one, comment::id(&self.name, pull, one.number), &page)).collect())
     }
 
     /// Returns the comments and reviews. The pages do not tell who has opened a pull request.
-    async fn conversation(&self, place: CommentTarget, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
-        let CommentTarget::Pull(pull) = place else { return Ok(Conversation::default()) };
+    async fn conversation(&self, target: CommentTarget, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
+        let CommentTarget::Pull(pull) = target else { return Ok(Conversation::default()) };
         let page = self.host.url(&self.project, pull);
         let found = self.host.pulls.pull(self.name.clone(), pull).await.map_err(|error| store(&error))?;
         let by_people = found.filter(|found| !found.body.contains(MARKER));
@@ -95,9 +95,9 @@ impl Discussion for LocalRepository {
         let mut said = Vec::new();
         for one in self.comments(pull).await? {
             let (at, author) = (Some(one.comment.at), comment_author(&one.comment));
-            let id = comment::id(&self.name, pull, one.place);
+            let id = comment::id(&self.name, pull, one.number);
             let review = one.comment.review.map(|review| comment::id(&self.name, pull, review));
-            if one.comment.review == Some(one.place) {
+            if one.comment.review == Some(one.number) {
                 said.push(Said::of_review(review_of(&one, id, &page), at));
             } else if one.comment.line.is_some() {
                 said.extend(self.line_comment(pull, one).map(|line| Said::of_line(line, author, review, at)));
@@ -106,7 +106,7 @@ impl Discussion for LocalRepository {
                     kind: CommentKind::Pull,
                     id,
                     version: one.comment.at.as_micros().to_string(),
-                    url: comment_url(&page, one.place),
+                    url: comment_url(&page, one.number),
                     author,
                     body: one.comment.body,
                     position: None,

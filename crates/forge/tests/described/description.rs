@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
-use journeyman_testkit::code_host::{Call, Exchange, Product, Reply};
+use journeyman_testkit::code_host::{ApiRequest, Exchange, Product, Reply};
 use jsonschema::Validator;
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ pub(crate) struct Operation<'a> {
 }
 
 /// Returns the described path of a request.
-pub(super) fn described_path(product: Product, call: &Call) -> Vec<&str> {
+pub(super) fn described_path(product: Product, call: &ApiRequest) -> Vec<&str> {
     let segments: Vec<&str> = call.segments.iter().map(String::as_str).collect();
     match (product, segments.as_slice()) {
         // GitHub redirects requests about a renamed repository to an address with its ID, which the client also uses to
@@ -119,7 +119,7 @@ fn parameters<'a>(product: Product, template: &'a str, segments: &[&'a str]) -> 
 
 impl Description {
     /// Returns the operation of a request; `None` if the host describes none.
-    pub(crate) fn operation<'a>(&'a self, call: &'a Call) -> Option<Operation<'a>> {
+    pub(crate) fn operation<'a>(&'a self, call: &'a ApiRequest) -> Option<Operation<'a>> {
         let segments = described_path(self.product, call);
         let method = call.method.as_str().to_lowercase();
         let fitting = self.document["paths"].as_object()?.iter().filter_map(|(template, methods)| {
@@ -149,19 +149,19 @@ impl Description {
         problems.into_iter().map(|problem| format!("{request} ({}): {problem}", operation.id)).collect()
     }
 
-    fn parameter_problems(&self, operation: &Operation<'_>, call: &Call) -> Vec<String> {
+    fn parameter_problems(&self, operation: &Operation<'_>, call: &ApiRequest) -> Vec<String> {
         let described = operation.described["parameters"].as_array().into_iter().flatten();
         let described: Vec<&Value> = described.map(|parameter| self.resolved(parameter)).collect();
         let path = operation.path.iter().map(|(name, text)| ("path", *name, *text));
         let query = call.query.iter().map(|(name, text)| ("query", name.as_str(), text.as_str()));
         let mut problems = Vec::new();
-        for (place, name, text) in path.chain(query) {
-            let Some(found) = described.iter().find(|one| one["in"] == place && one["name"] == name) else {
-                problems.push(format!("the {place} parameter {name} is not described"));
+        for (location, name, text) in path.chain(query) {
+            let Some(found) = described.iter().find(|one| one["in"] == location && one["name"] == name) else {
+                problems.push(format!("the {location} parameter {name} is not described"));
                 continue;
             };
             let value = typed(text, self.resolved(&found["schema"]));
-            let part = format!("the {place} parameter {name}");
+            let part = format!("the {location} parameter {name}");
             problems.extend(self.mismatches(operation, &part, &found["schema"], Part::Request, &value));
         }
         for missing in described.iter().filter(|one| one["in"] == "query" && one["required"] == true) {
@@ -173,7 +173,7 @@ impl Description {
         problems
     }
 
-    fn body_problems(&self, operation: &Operation<'_>, call: &Call) -> Vec<String> {
+    fn body_problems(&self, operation: &Operation<'_>, call: &ApiRequest) -> Vec<String> {
         let described = self.resolved(&operation.described["requestBody"]);
         let schema = &json_of(described)["schema"];
         if call.body.is_null() {

@@ -1,7 +1,7 @@
-//! The places where a published description is wrong or incomplete. Each has its source.
+//! The parts in which a published description is wrong or incomplete. Each has its source.
 
 use http::Method;
-use journeyman_testkit::code_host::{Call, Product};
+use journeyman_testkit::code_host::{ApiRequest, Product};
 
 use super::description::described_path;
 
@@ -117,7 +117,7 @@ const EXCEPTIONS: &[Exception] = &[
 ];
 
 /// Returns whether a problem is a known fault of the description, and not of the request.
-pub(crate) fn is_excepted(product: Product, call: &Call, problem: &str) -> bool {
+pub(crate) fn is_excepted(product: Product, call: &ApiRequest, problem: &str) -> bool {
     let segments = described_path(product, call);
     EXCEPTIONS.iter().any(|exception| {
         exception.products.contains(&product)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::mpsc::Receiver;
 
-use journeyman_testkit::code_host::{Call, CodeHostServer, Exchange, Product};
+use journeyman_testkit::code_host::{ApiRequest, CodeHostServer, Exchange, Product};
 use serde_json::Value;
 
 use super::description::{are_installed, descriptions};
@@ -37,7 +37,7 @@ impl Drop for Recorded {
 }
 
 /// Returns whether a request is one to GitHub's GraphQL interface, which has another description.
-pub(crate) fn is_graphql(call: &Call) -> bool {
+pub(crate) fn is_graphql(call: &ApiRequest) -> bool {
     call.segments.iter().any(|segment| segment == "graphql")
 }
 

@@ -1,13 +1,13 @@
 //! What the comparison with the descriptions of code hosts reports.
 
 use http::{HeaderMap, Method};
-use journeyman_testkit::code_host::{Call, Exchange, Product, Reply};
+use journeyman_testkit::code_host::{ApiRequest, Exchange, Product, Reply};
 use serde_json::{Value, json};
 
 use super::description::descriptions;
 use super::exceptions::is_excepted;
 
-fn call(product: Product, method: Method, target: &str, body: Value) -> Call {
+fn call(product: Product, method: Method, target: &str, body: Value) -> ApiRequest {
     let prefix = match product {
         Product::Github => "/api/v3",
         Product::Gitlab => "/api/v4",
@@ -16,7 +16,7 @@ fn call(product: Product, method: Method, target: &str, body: Value) -> Call {
         Product::BitbucketDataCenter => "/rest",
     };
     let url = url::Url::parse(&format!("http://localhost{prefix}{target}")).unwrap();
-    Call {
+    ApiRequest {
         method,
         target: target.to_owned(),
         segments: url.path_segments().unwrap().map(str::to_owned).collect(),

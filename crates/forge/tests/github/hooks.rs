@@ -135,10 +135,10 @@ async fn comments_and_reviews_of_the_examples_are_complete() {
                 let line = line.filter(|_| described["subject_type"] != "file");
                 let position = comment.position.as_ref();
                 let path = position.map(|position| position.path.as_str());
-                let place = (path, position.and_then(Position::line), comment.review.as_deref());
+                let found = (path, position.and_then(Position::line), comment.review.as_deref());
                 let review = &described["pull_request_review_id"];
                 let review = review.is_u64().then(|| review.to_string());
-                assert_eq!(place, (described["path"].as_str(), line, review.as_deref()), "{name}");
+                assert_eq!(found, (described["path"].as_str(), line, review.as_deref()), "{name}");
             }
             HookContent::Review { number, action, review } => {
                 let described = &body["review"];

@@ -14,7 +14,7 @@ use journeyman_core::position::Thread;
 use journeyman_core::pull::PullChange;
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::code_host::{
-    Call, Check, CommentReply, CommentedOn, Exchange, Issue, Product, Review, ReviewComment, State,
+    ApiRequest, Check, CommentReply, CommentedOn, Exchange, Issue, Product, Review, ReviewComment, State,
 };
 
 use super::packages::{FOLDER, packaged};
@@ -138,9 +138,9 @@ async fn discuss(fixture: &Fixture, forge: &dyn Forge, number: u64, (issue, auth
     };
     let discussion = discussion(forge);
     discussion.me().await.unwrap();
-    for place in [CommentTarget::Pull(number), CommentTarget::Issue(issue)] {
-        discussion.comment(place, "<!-- journeyman:1 -->", "Working.").await.unwrap();
-        discussion.show(place, "<!-- journeyman:1 -->", "Done.", false).await.unwrap().unwrap();
+    for target in [CommentTarget::Pull(number), CommentTarget::Issue(issue)] {
+        discussion.comment(target, "<!-- journeyman:1 -->", "Working.").await.unwrap();
+        discussion.show(target, "<!-- journeyman:1 -->", "Done.", false).await.unwrap().unwrap();
     }
     let (marker, text) = ("<!-- journeyman:2 -->".to_owned(), "Renamed.".to_owned());
     let to = InThread { kind: CommentKind::Line, id: "31".to_owned(), thread: Thread::begun_by("31"), review: None };
@@ -201,7 +201,7 @@ async fn the_graphql_queries_of_the_client_match_githubs_schema() {
     fixture.server.state().by_path(PATH).unwrap().has_requirements = true;
     forge.auto_merge(number).await.unwrap();
     let exchanges = fixture.recorded.take();
-    let calls: Vec<&Call> = exchanges.iter().map(|one| &one.call).filter(|call| is_graphql(call)).collect();
+    let calls: Vec<&ApiRequest> = exchanges.iter().map(|one| &one.call).filter(|call| is_graphql(call)).collect();
     assert_eq!(
         calls.len(),
         10,

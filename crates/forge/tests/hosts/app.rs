@@ -82,7 +82,7 @@ async fn an_installation_that_lacks_a_permission_is_refused_before_any_token() {
         let error = fixture.forge().await.repository().await.unwrap_err();
         let ForgeError::Denied(text) = &error else { panic!("{error}") };
         assert!(text.contains(&format!("lacks the permissions {named}; accept")), "{text}");
-        let minted = |call: &&journeyman_testkit::code_host::Call| call.target.ends_with("/access_tokens");
+        let minted = |call: &&journeyman_testkit::code_host::ApiRequest| call.target.ends_with("/access_tokens");
         assert_eq!(fixture.server.requests().iter().filter(minted).count(), 0, "{lacking}");
         let findings = fixture.hosts.check(&fixture.project, &[].into()).await;
         let Err(reason) = findings else { panic!("{findings:?}") };

@@ -240,12 +240,12 @@ async fn comments_once(product: Product) {
     let Ensured::Opened { pull, .. } = fixture.ensure("work", &head).await.unwrap() else { panic!("not opened") };
     let forge = fixture.forge().await;
     let discussion = discussion(&*forge);
-    let place = CommentTarget::Pull(pull.number);
+    let target = CommentTarget::Pull(pull.number);
     // A stranger cannot prevent the answer by writing its marker.
     let stranger = fixture.server.state().add_user("mallory", "");
     fixture.server.state().add_comment(PATH, CommentedOn::Pull(pull.number), stranger, "<!-- journeyman:1 -->");
-    let url = discussion.comment(place, "<!-- journeyman:1 -->", "Done.").await.unwrap();
-    assert_eq!(discussion.comment(place, "<!-- journeyman:1 -->", "Done.").await.unwrap(), url);
+    let url = discussion.comment(target, "<!-- journeyman:1 -->", "Done.").await.unwrap();
+    assert_eq!(discussion.comment(target, "<!-- journeyman:1 -->", "Done.").await.unwrap(), url);
     assert!(url.starts_with(&fixture.server.url), "{url}");
     let ours = |state: &mut State| {
         let comments = state.by_path(PATH).unwrap().comments.clone();
@@ -310,8 +310,8 @@ async fn reads_threads(product: Product) {
         thread: if product == Product::Gitlab { Thread::default() } else { Thread::answering(to.to_string()) },
         review: Some("9".to_owned()),
     };
-    let place = CommentTarget::Pull(pull.number);
-    let mut threads = discussion.threads(place, &[ask(43, 41), ask(44, 32), ask(4711, 31)]).await.unwrap();
+    let target = CommentTarget::Pull(pull.number);
+    let mut threads = discussion.threads(target, &[ask(43, 41), ask(44, 32), ask(4711, 31)]).await.unwrap();
     threads.sort_by(|one, other| one.id.cmp(&other.id));
     let found: Vec<_> = threads
         .iter()
@@ -333,13 +333,13 @@ async fn reads_threads(product: Product) {
     );
     let first = if product == Product::Gitlab { format!("d{:039x}", 31) } else { "31".to_owned() };
     assert_eq!(threads[0].id, first, "{product:?}");
-    assert_eq!(discussion.threads(place, &[ask(4711, 31)]).await.unwrap(), [], "{product:?}");
+    assert_eq!(discussion.threads(target, &[ask(4711, 31)]).await.unwrap(), [], "{product:?}");
     // GitLab's webhooks name the discussion, of which there may be none by now.
     if product == Product::Gitlab {
         let known = |id: String| Thread { id: Some(id), ..Thread::default() };
         let of =
             [InThread { thread: known(first), ..ask(41, 0) }, InThread { thread: known("d0".into()), ..ask(1, 0) }];
-        assert_eq!(discussion.threads(place, &of).await.unwrap(), threads[..1]);
+        assert_eq!(discussion.threads(target, &of).await.unwrap(), threads[..1]);
     }
 }
 
@@ -408,7 +408,7 @@ async fn the_line_of_a_reply_is_found() {
                 thread: None,
                 review: None,
             };
-            let found = discussion(&*forge).placed(pull.number, comment).await.unwrap();
+            let found = discussion(&*forge).complete_comment(pull.number, comment).await.unwrap();
             let position = found.position.map(|position| position.to_string());
             assert_eq!(position.as_deref(), expected, "{product:?} {id}");
             let is_line = expected.is_some();
@@ -454,8 +454,8 @@ async fn the_person_who_labeled_an_issue_is_found() {
         fixture.server.state().labeler = ada;
         let forge = fixture.forge().await;
         for (label, expected) in [(Some("journeyman"), Some(ada.to_string())), (Some("go"), None), (None, None)] {
-            let asker = discussion(&*forge).issue_asker(number, label).await.unwrap();
-            assert_eq!(asker.map(|user| user.id), expected, "{product:?} {label:?}");
+            let requester = discussion(&*forge).issue_requester(number, label).await.unwrap();
+            assert_eq!(requester.map(|user| user.id), expected, "{product:?} {label:?}");
         }
     }
 }

@@ -96,19 +96,19 @@ async fn only_what_was_written_since_a_time_is_returned() {
     for product in [Product::Github, Product::Gitlab, Product::Bitbucket, Product::BitbucketDataCenter] {
         let (fixture, [_, bob]) = given(product).await;
         let forge = fixture.forge().await;
-        let (discussion, place) = (discussion(&*forge), CommentTarget::Pull(NUMBER));
+        let (discussion, target) = (discussion(&*forge), CommentTarget::Pull(NUMBER));
         let first = Some(Timestamp::default());
-        let before = discussion.conversation(place, first).await.unwrap();
+        let before = discussion.conversation(target, first).await.unwrap();
         let at = before.comments.iter().filter_map(|said| said.at).max();
         // The stand-in's clock moves by a second with each change.
         fixture.server.state().add_comment(PATH, CommentedOn::Pull(NUMBER), bob, "And sort it.");
-        let all = discussion.conversation(place, first).await.unwrap();
+        let all = discussion.conversation(target, first).await.unwrap();
         assert_eq!(all.comments.len(), 3, "{product:?}");
         let since = at.map(|at| at + std::time::Duration::from_secs(1));
-        let read = discussion.conversation(place, since).await.unwrap();
+        let read = discussion.conversation(target, since).await.unwrap();
         assert_eq!(texts(&read), pairs(&[("bob", "And sort it.")]), "{product:?} {since:?}");
         let later = since.map(|since| since + std::time::Duration::from_secs(3600));
-        assert_eq!(discussion.conversation(place, later).await.unwrap().comments, [], "{product:?}");
+        assert_eq!(discussion.conversation(target, later).await.unwrap().comments, [], "{product:?}");
     }
 }
 

@@ -42,7 +42,7 @@ async fn a_pull_request_that_was_not_opened_is_not_opened_twice() {
             let error = fixture.ensure("work", &head).await.unwrap_err();
             assert!(matches!(error, ForgeError::Unclear(_)), "{product:?} {fault:?}: {error}");
             let posts = |fixture: &Fixture| {
-                let is_opening = |call: &&journeyman_testkit::code_host::Call| {
+                let is_opening = |call: &&journeyman_testkit::code_host::ApiRequest| {
                     call.method == Method::POST && call.target.contains(opening(product))
                 };
                 fixture.server.requests().iter().filter(is_opening).count()

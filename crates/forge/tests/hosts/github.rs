@@ -116,8 +116,8 @@ async fn reviewed(lines: u64) -> (Fixture, u64, u64) {
 async fn a_comment_on_several_lines_keeps_them_when_it_is_outdated() {
     let (fixture, number, _) = reviewed(1).await;
     let forge = fixture.forge().await;
-    let place = json!({"path": "work.txt", "line": 7, "side": "RIGHT", "start_line": 5, "start_side": "LEFT"});
-    fixture.server.state().by_path(PATH).unwrap().anchors.insert(1001, place);
+    let anchor = json!({"path": "work.txt", "line": 7, "side": "RIGHT", "start_line": 5, "start_side": "LEFT"});
+    fixture.server.state().by_path(PATH).unwrap().anchors.insert(1001, anchor);
     for is_outdated in [false, true] {
         if is_outdated {
             fixture.server.state().by_path(PATH).unwrap().github.outdated.insert(1001);

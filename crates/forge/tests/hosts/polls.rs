@@ -127,8 +127,8 @@ async fn the_service_recognizes_its_own_comments_by_the_author_and_by_the_marker
         let (mut polling, pull) = Polling::new(product).await;
         let forge = polling.fixture.forge().await;
         let me = discussion(&*forge).me().await.unwrap();
-        let place = CommentTarget::Pull(pull.number);
-        discussion(&*forge).comment(place, "<!-- journeyman:answer:1 -->", "@journeyman go on").await.unwrap();
+        let target = CommentTarget::Pull(pull.number);
+        discussion(&*forge).comment(target, "<!-- journeyman:answer:1 -->", "@journeyman go on").await.unwrap();
         let events = polling.poll().await.events;
         let [event] = events.as_slice() else { panic!("{product:?} {events:?}") };
         let (author, text) = (event.author().unwrap(), event.text().unwrap());

@@ -7,7 +7,9 @@ use journeyman_core::conversation::{CommentTarget, InThread, NewReply, Replied};
 use journeyman_core::hook::CommentKind;
 use journeyman_core::open_pull::Ensured;
 use journeyman_core::position::Thread;
-use journeyman_testkit::code_host::{Call, CommentReply, CommentedOn, Fault, Product, Review, ReviewComment, State};
+use journeyman_testkit::code_host::{
+    ApiRequest, CommentReply, CommentedOn, Fault, Product, Review, ReviewComment, State,
+};
 
 use super::fixtures::{Fixture, PATH, PRODUCTS, discussion};
 
@@ -60,9 +62,9 @@ async fn a_reply_is_written_once_in_its_thread_and_a_refused_one_says_so() {
         let (fixture, pull) = reviewed(product).await;
         let forge = fixture.forge().await;
         let discussion = discussion(&*forge);
-        let place = CommentTarget::Pull(pull);
+        let target = CommentTarget::Pull(pull);
         let replies = [(41, 31), (32, 32), (33, 33), (4711, 31)].map(|(id, root)| reply(product, id, root));
-        let results = discussion.reply(place, &replies).await.unwrap();
+        let results = discussion.reply(target, &replies).await.unwrap();
         let is_written: Vec<bool> = results.iter().map(|result| matches!(result, Replied::Written(_))).collect();
         if product == Product::Forgejo {
             assert_eq!((is_written, ours(&fixture)), (vec![false; 4], Vec::new()), "it has no replies");
@@ -79,7 +81,7 @@ async fn a_reply_is_written_once_in_its_thread_and_a_refused_one_says_so() {
             text.starts_with("Done for 41.") && text.contains("<!-- journeyman:reply:41 -->"),
             "{product:?}: {text}"
         );
-        assert_eq!(discussion.reply(place, &replies).await.unwrap()[..2], results[..2], "{product:?}");
+        assert_eq!(discussion.reply(target, &replies).await.unwrap()[..2], results[..2], "{product:?}");
         assert_eq!(ours(&fixture), written, "{product:?}: a repeated reply is not written again");
         // The answer to the request is lost.
         let new = NewReply { marker: "<!-- journeyman:reply:new -->".to_owned(), ..replies[1].clone() };
@@ -89,7 +91,7 @@ async fn a_reply_is_written_once_in_its_thread_and_a_refused_one_says_so() {
             Product::Bitbucket | Product::BitbucketDataCenter => "/comments",
         };
         fixture.server.fault(Fault::FailsAfter, Method::POST, part, 1);
-        let again = discussion.reply(place, std::slice::from_ref(&new)).await.unwrap();
+        let again = discussion.reply(target, std::slice::from_ref(&new)).await.unwrap();
         assert!(
             matches!(again.as_slice(), [Replied::Written(url)] if url.starts_with("http")),
             "{product:?}: {again:?}"
@@ -123,7 +125,7 @@ async fn a_thread_is_resolved_once() {
         resolved.unwrap();
         let state = |fixture: &Fixture| fixture.server.state().by_path(PATH).unwrap().resolved.clone();
         assert_eq!(state(&fixture), BTreeSet::from([31, 32]), "{product:?}");
-        let changes = |calls: &[Call]| calls.iter().filter(|call| call.method == Method::PUT).count();
+        let changes = |calls: &[ApiRequest]| calls.iter().filter(|call| call.method == Method::PUT).count();
         let before = changes(&fixture.server.requests());
         discussion.resolve(CommentTarget::Pull(pull), &of).await.unwrap();
         assert_eq!(changes(&fixture.server.requests()), before, "{product:?}");
@@ -137,15 +139,15 @@ async fn a_comment_shows_its_newest_text() {
         let forge = fixture.forge().await;
         let discussion = discussion(&*forge);
         assert!(discussion.can_update());
-        let (place, marker) = (CommentTarget::Pull(pull), "<!-- journeyman:answer:1 -->");
+        let (target, marker) = (CommentTarget::Pull(pull), "<!-- journeyman:answer:1 -->");
         // A stranger cannot get the text by writing the marker.
         let stranger = fixture.server.state().add_user("mallory", "");
         fixture.server.state().add_comment(PATH, CommentedOn::Pull(pull), stranger, marker);
-        assert_eq!(discussion.show(place, marker, "Queued.", false).await.unwrap(), None, "{product:?}");
-        let url = discussion.show(place, marker, "Queued.", true).await.unwrap().unwrap();
+        assert_eq!(discussion.show(target, marker, "Queued.", false).await.unwrap(), None, "{product:?}");
+        let url = discussion.show(target, marker, "Queued.", true).await.unwrap().unwrap();
         for text in ["Queued.", "Working: `step`.", "Done.\n\n- a\n- b"] {
             for creates in [true, false] {
-                let shown = discussion.show(place, marker, text, creates).await.unwrap();
+                let shown = discussion.show(target, marker, text, creates).await.unwrap();
                 assert_eq!(shown.as_ref(), Some(&url), "{product:?}");
             }
             let comments = fixture.server.state().by_path(PATH).unwrap().comments.clone();

@@ -64,7 +64,7 @@ const PASSED: [HeaderName; 6] = [
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// A call that was admitted.
-pub(crate) struct Call {
+pub(crate) struct AdmittedCall {
     pub(crate) models: Arc<Models>,
     pub(crate) account: Arc<Account>,
     pub(crate) path: Path,
@@ -116,7 +116,7 @@ impl End {
     }
 }
 
-impl Call {
+impl AdmittedCall {
     /// Returns the span of the call, with the attributes of OpenTelemetry's conventions for generative AI
     /// (<https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/>). It belongs to the turn, although the proxy
     /// may live longer than one turn.

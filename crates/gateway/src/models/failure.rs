@@ -51,7 +51,7 @@ pub(crate) fn answered(model: &str, status: StatusCode, body: &str) -> ModelFail
 /// error; the message of other providers with its dialect may be worded differently.
 fn is_quota_used_up(body: &str, message: &str) -> bool {
     let body: Value = serde_json::from_str(body).unwrap_or_default();
-    let is_in = |place| body.pointer(place).and_then(Value::as_str) == Some("insufficient_quota");
+    let is_in = |pointer| body.pointer(pointer).and_then(Value::as_str) == Some("insufficient_quota");
     ["/error/code", "/error/type"].into_iter().any(is_in)
         || message.contains("insufficient_quota")
         || message.contains("exceeded your current quota")
@@ -86,8 +86,8 @@ pub(crate) fn in_answer(model: &str, error: &str) -> ModelFailure {
 /// Returns the message of an error in any of the forms of providers, cut to [`MESSAGE_CHARS`].
 pub(crate) fn message(body: &str) -> String {
     let found = serde_json::from_str::<Value>(body).ok().and_then(|body| {
-        let places = ["/error/message", "/message", "/error", "/0/error/message"];
-        places.iter().find_map(|place| body.pointer(place)?.as_str().map(str::to_owned))
+        let pointers = ["/error/message", "/message", "/error", "/0/error/message"];
+        pointers.iter().find_map(|pointer| body.pointer(pointer)?.as_str().map(str::to_owned))
     });
     let text = found.unwrap_or_else(|| body.trim().to_owned());
     let text = if text.is_empty() { "no message".to_owned() } else { text };

@@ -15,7 +15,8 @@ const PASSED: [&str; 5] = ["anthropic-beta", "anthropic-version", "openai-beta",
 /// counted.
 const PASSED_PARAMETERS: [(&str, &str); 3] = [("alt", "sse"), ("alt", "json"), ("beta", "true")];
 
-/// Returns whether a request has the token in one of the places where the clients of providers put their key.
+/// Returns whether a request has the token in one of the header fields or parameters in which the clients of providers
+/// send their key.
 pub(crate) fn is_shown(token: &str, headers: &HeaderMap, query: &str) -> bool {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
     let own = [X_API_KEY, X_GOOG_API_KEY].map(|name| headers.get(name).map(HeaderValue::as_bytes));

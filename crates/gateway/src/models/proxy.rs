@@ -26,7 +26,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::account::Account;
-use super::call::{Body, Call, USUAL_OUTPUT, refused};
+use super::call::{AdmittedCall, Body, USUAL_OUTPUT, refused};
 use super::path::{Path, Purpose, find};
 use super::{Models, key, no_key, request};
 
@@ -224,7 +224,7 @@ impl Proxy {
         })?;
         let parameters = key::passed_parameters(query);
         let (models, held) = (Arc::clone(&self.models), (permit, memory));
-        let call = Call { models, account, path, prepared, headers, parameters, key, _held: held };
+        let call = AdmittedCall { models, account, path, prepared, headers, parameters, key, _held: held };
         let (caller, answer) = oneshot::channel();
         let calls = call.account.calls.clone();
         let span = call.span();

@@ -197,7 +197,7 @@ impl Reader {
 
     /// Reads the model and the service tier of the answer. Later values replace earlier ones.
     fn properties(&mut self, value: &Value) {
-        let text = |places: &[&str]| places.iter().find_map(|place| value.pointer(place)?.as_str());
+        let text = |pointers: &[&str]| pointers.iter().find_map(|pointer| value.pointer(pointer)?.as_str());
         if let Some(model) = text(&["/model", "/message/model", "/response/model", "/modelVersion"]) {
             self.reported.model = Some(model.to_owned());
         }
@@ -239,9 +239,9 @@ impl Reader {
     /// Reads token counts. Later counts replace earlier ones, field by field.
     fn tokens(&mut self, usage: Option<&Value>, fields: &Fields) {
         let Some(usage) = usage.filter(|usage| usage.is_object()) else { return };
-        let number = |place: &&str| usage.pointer(place).and_then(Value::as_u64);
-        let sum = |places: &[&str]| {
-            let found: Vec<u64> = places.iter().filter_map(number).collect();
+        let number = |pointer: &&str| usage.pointer(pointer).and_then(Value::as_u64);
+        let sum = |pointers: &[&str]| {
+            let found: Vec<u64> = pointers.iter().filter_map(number).collect();
             (!found.is_empty()).then(|| found.iter().fold(0, |sum: u64, one| sum.saturating_add(*one)))
         };
         let (input, output) = (sum(fields.input), sum(fields.output));
@@ -249,7 +249,7 @@ impl Reader {
             return;
         }
         let known = self.reported.tokens.get_or_insert_default();
-        let first = |places: &[&str]| places.iter().find_map(number);
+        let first = |pointers: &[&str]| pointers.iter().find_map(number);
         known.cached = first(fields.cached).unwrap_or(known.cached);
         let written = first(fields.cache_written).unwrap_or(known.cache_written);
         // The last event of a stream has only the sum of all lifetimes. If all writes were long before, all are.
@@ -272,7 +272,7 @@ impl Reader {
 
 /// Returns the tokens of one of the calls that a provider has made for an answer of Anthropic's interface.
 fn of_iteration(one: &Value) -> Tokens {
-    let number = |place: &str| one.pointer(place).and_then(Value::as_u64).unwrap_or_default();
+    let number = |pointer: &str| one.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
     let (cached, cache_written) = (number("/cache_read_input_tokens"), number("/cache_creation_input_tokens"));
     Tokens {
         input: number("/input_tokens").saturating_add(cached).saturating_add(cache_written),

@@ -93,9 +93,9 @@ fn count(index: &Path) -> io::Result<u64> {
 pub(super) fn rolled_up(loose: usize, mut packs: Vec<Pack>) -> Vec<Pack> {
     packs.sort_by_key(|pack| pack.objects);
     let (mut smaller, mut replaced) = (u64::try_from(loose).unwrap_or(u64::MAX), 0);
-    for (place, pack) in packs.iter().enumerate() {
+    for (index, pack) in packs.iter().enumerate() {
         if pack.objects < smaller.saturating_mul(2) {
-            replaced = place + 1;
+            replaced = index + 1;
         }
         smaller = smaller.saturating_add(pack.objects);
     }

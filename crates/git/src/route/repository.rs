@@ -34,7 +34,7 @@ const HOOKS: &[&str] = &[
 
 /// A repository that the service can use.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct UsableRepository {
     /// The git directory, without symbolic links.
     pub(super) git_dir: PathBuf,
     /// The user that owns the repository.
@@ -42,7 +42,7 @@ pub(super) struct Found {
 }
 
 /// Finds the repository at a path for the service, which runs as the user `me`.
-pub(super) fn find(path: &Path, own_folders: &[PathBuf], me: u32) -> Result<Found, GitError> {
+pub(super) fn find(path: &Path, own_folders: &[PathBuf], me: u32) -> Result<UsableRepository, GitError> {
     let git_dir = git_dir(path)?;
     if let Some(folder) = own_folder(&git_dir, own_folders) {
         return Err(GitError::NotUsed(format!(
@@ -64,7 +64,7 @@ pub(super) fn find(path: &Path, own_folders: &[PathBuf], me: u32) -> Result<Foun
             path.display()
         )));
     }
-    Ok(Found { git_dir, owner })
+    Ok(UsableRepository { git_dir, owner })
 }
 
 /// Returns the git directory at a path. Tries the same endings as git, in the same order.

@@ -9,7 +9,7 @@ use journeyman_core::ports::Remote;
 use rustix::process::geteuid;
 
 use super::Route;
-use super::repository::{Found, find, has_hooks};
+use super::repository::{UsableRepository, find, has_hooks};
 use crate::command::{Git, server_settings};
 use crate::failure::GitError;
 use crate::shell::quoted;
@@ -40,7 +40,7 @@ impl Git {
         let (own, me) = (Arc::clone(&self.own_folders), geteuid().as_raw());
         let found = tokio::task::spawn_blocking(move || find(&path, &own, me)).await;
         let found = found.map_err(|error| GitError::NotUsed(error.to_string()))??;
-        let Found { git_dir, owner } = found;
+        let UsableRepository { git_dir, owner } = found;
         let address = git_dir.to_str().map(str::to_owned).ok_or_else(|| {
             GitError::NotUsed(format!("The path of the repository {} is not UTF-8.", git_dir.display()))
         })?;

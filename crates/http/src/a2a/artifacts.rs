@@ -5,7 +5,7 @@ use journeyman_core::message::Message;
 use journeyman_core::ports::beginning;
 use serde_json::{Value, json};
 
-use super::Call;
+use super::RpcCall;
 use super::wire::{Artifact, Content, Part};
 use crate::limits;
 use crate::mcp::text::{MAX_CHARS, NOTICE};
@@ -24,7 +24,7 @@ pub(super) enum Wanted {
 const MOST_BYTES: usize = 4 * (MAX_CHARS + 1);
 
 /// Returns the artifacts of a task. There are none until the turn of its message has ended.
-pub(super) async fn of(call: &Call, message: &Message, job: &Job, wanted: Wanted) -> Vec<Artifact> {
+pub(super) async fn of(call: &RpcCall, message: &Message, job: &Job, wanted: Wanted) -> Vec<Artifact> {
     let mut artifacts = Vec::new();
     if wanted == Wanted::Nothing || !message.status.is_final() {
         return artifacts;
@@ -75,7 +75,7 @@ fn result(message: &Message, job: &Job) -> Part {
 }
 
 /// Returns the diff of a job; `None` if it has none, or if the repository cannot be read at the moment.
-async fn diff(call: &Call, job: &Job) -> Option<String> {
+async fn diff(call: &RpcCall, job: &Job) -> Option<String> {
     let project = call.app.cases.known_project(&call.caller, &job.project).await.ok()?;
     let permit = limits::git(&call.app, &call.caller).await;
     let _permit = permit.inspect_err(|error| tracing::warn!(?error, job = %job.id, "a diff was left out")).ok()?;

@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::error::Failure;
-use super::{Call, PATH, VERSION};
+use super::{PATH, RpcCall, VERSION};
 use crate::app::App;
 use crate::conditional::{conditional, hash_tag};
 
@@ -26,7 +26,7 @@ pub(super) async fn public(State(app): State<App>, headers: HeaderMap) -> Respon
 }
 
 /// Returns the agent card with a skill for each project that the caller may see.
-pub(super) async fn extended(call: &Call) -> Result<Value, Failure> {
+pub(super) async fn extended(call: &RpcCall) -> Result<Value, Failure> {
     let projects = call.app.cases.projects_after(&call.caller, None, PROJECTS).await?;
     let mut card = card(&call.app);
     let skills = projects.into_iter().map(|project| {

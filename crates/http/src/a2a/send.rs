@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::artifacts::Wanted;
 use super::error::{Failure, Kind};
 use super::wire::{Configuration, IncomingMessage, IncomingPart, SendMessageRequest, StreamResponse, given};
-use super::{Call, read, tasks};
+use super::{RpcCall, read, tasks};
 use crate::error::ApiError;
 use crate::routes::jobs;
 use crate::wire::job::CreateJob;
@@ -41,7 +41,7 @@ pub(super) struct Stored {
 }
 
 /// Sends a message, and returns its task when it has ended, or after [`WAIT`].
-pub(super) async fn send(call: &Call, params: Value) -> Result<StreamResponse, Failure> {
+pub(super) async fn send(call: &RpcCall, params: Value) -> Result<StreamResponse, Failure> {
     let Stored { message, job, configuration } = store(call, params).await?;
     let wait = if configuration.return_immediately.unwrap_or(false) { Duration::ZERO } else { WAIT };
     let (message, job) = tasks::ended(call, message, job, wait).await?;
@@ -50,7 +50,7 @@ pub(super) async fn send(call: &Call, params: Value) -> Result<StreamResponse, F
 }
 
 /// Stores a message. If it was sent before, returns the message that was stored then.
-pub(super) async fn store(call: &Call, params: Value) -> Result<Stored, Failure> {
+pub(super) async fn store(call: &RpcCall, params: Value) -> Result<Stored, Failure> {
     let SendMessageRequest { tenant, message, configuration, metadata } = read(params.clone())?;
     let configuration = configuration.unwrap_or_default();
     check_configuration(&configuration)?;
@@ -117,22 +117,22 @@ fn prompt(message: &IncomingMessage) -> Result<String, Failure> {
     if message.parts.is_empty() {
         return Err(Failure::invalid("message.parts", "must have at least one part"));
     }
-    let texts = message.parts.iter().enumerate().map(|(place, part)| text(place, part));
+    let texts = message.parts.iter().enumerate().map(|(index, part)| text(index, part));
     Ok(texts.collect::<Result<Vec<&str>, Failure>>()?.join("\n"))
 }
 
-fn text(place: usize, part: &IncomingPart) -> Result<&str, Failure> {
+fn text(index: usize, part: &IncomingPart) -> Result<&str, Failure> {
     let media_type = part.media_type.as_deref().unwrap_or_default().trim().to_ascii_lowercase();
     let is_text = media_type.is_empty() || media_type.starts_with("text/");
     let others = [("raw", &part.raw), ("url", &part.url), ("data", &part.data)];
     let other = others.into_iter().find(|(_, content)| content.is_some()).map(|(name, _)| name);
     match (&part.text, other) {
         (Some(text), None) if is_text => Ok(text.as_str()),
-        (None, None) => Err(Failure::invalid(&format!("message.parts[{place}]"), "must have a text")),
+        (None, None) => Err(Failure::invalid(&format!("message.parts[{index}]"), "must have a text")),
         (_, other) => {
             let what = other.map_or_else(|| format!("the media type {media_type:.60}"), |name| format!("{name:?}"));
             let text = format!(
-                "message.parts[{place}]: {what} is not supported; send text, and put files into the repository or \
+                "message.parts[{index}]: {what} is not supported; send text, and put files into the repository or \
                  write their URL into the text"
             );
             Err(Failure::of(Kind::ContentTypeNotSupported, text))
@@ -156,7 +156,7 @@ fn idempotency(id: &str, mut params: Value) -> Result<Idempotency, Failure> {
 }
 
 /// Returns the job of the context that a message names.
-async fn context(call: &Call, message: &IncomingMessage) -> Result<Option<Job>, Failure> {
+async fn context(call: &RpcCall, message: &IncomingMessage) -> Result<Option<Job>, Failure> {
     let context = given(message.context_id.clone());
     if let Some(task) = given(message.task_id.clone()) {
         let (_, job) = tasks::find(call, &task, None).await?;
@@ -198,7 +198,7 @@ fn follow_up(
 }
 
 /// Returns the project of a new job: the given one, or the only one.
-async fn project(call: &Call, given: Option<String>) -> Result<ProjectId, Failure> {
+async fn project(call: &RpcCall, given: Option<String>) -> Result<ProjectId, Failure> {
     if let Some(given) = given {
         return tasks::project(call, &given).await;
     }

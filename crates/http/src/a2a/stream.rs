@@ -20,13 +20,13 @@ use serde_json::Value;
 use super::artifacts::{self, Wanted};
 use super::error::{Failure, Kind};
 use super::wire::{ArtifactUpdate, Part, StatusUpdate, StreamResponse, TaskRequest, TaskState, TaskStatus};
-use super::{Call, send, tasks};
+use super::{RpcCall, send, tasks};
 use crate::auth::still_valid;
 use crate::limits;
 use crate::tail::Reader;
 
 /// Sends a message, and streams its task.
-pub(super) async fn send(call: &Call, params: Value) -> Result<Response, Failure> {
+pub(super) async fn send(call: &RpcCall, params: Value) -> Result<Response, Failure> {
     // Before the message is stored, so that a refused request stores nothing.
     let permit = limits::stream(&call.app, &call.caller).map_err(Failure::Http)?;
     let send::Stored { message, job, configuration } = send::store(call, params).await?;
@@ -34,7 +34,7 @@ pub(super) async fn send(call: &Call, params: Value) -> Result<Response, Failure
 }
 
 /// Streams a task that has not ended.
-pub(super) async fn subscribe(call: &Call, request: TaskRequest) -> Result<Response, Failure> {
+pub(super) async fn subscribe(call: &RpcCall, request: TaskRequest) -> Result<Response, Failure> {
     let (message, job) = tasks::find(call, &request.id, request.tenant).await?;
     if message.status.is_final() {
         return Err(Failure::of(Kind::UnsupportedOperation, "the task has ended; get it with GetTask"));
@@ -44,7 +44,7 @@ pub(super) async fn subscribe(call: &Call, request: TaskRequest) -> Result<Respo
 }
 
 async fn begin(
-    call: &Call,
+    call: &RpcCall,
     message: Message,
     job: Job,
     history_length: Option<u32>,
@@ -54,7 +54,7 @@ async fn begin(
     let found = call.app.services.store.message(message.id).await?;
     let message = found.ok_or_else(Failure::task_not_found)?;
     let task = tasks::task(call, &message, &job, history_length, Wanted::Everything).await?;
-    let call = Call { app: call.app.clone(), caller: call.caller.clone(), id: call.id.clone() };
+    let call = RpcCall { app: call.app.clone(), caller: call.caller.clone(), id: call.id.clone() };
     let first = event(&call, &StreamResponse::Task(task))?;
     let follower = Follower {
         reader: Reader::new(call.app.clone(), job.id, job.last_seq),
@@ -73,7 +73,7 @@ async fn begin(
 
 /// Follows the log of a job for the events of one task.
 struct Follower {
-    call: Call,
+    call: RpcCall,
     reader: Reader,
     task: MessageId,
     context: JobId,
@@ -175,6 +175,6 @@ impl Follower {
 }
 
 /// Returns the event with an answer to the request.
-fn event(call: &Call, response: &StreamResponse) -> Result<sse::Event, Failure> {
+fn event(call: &RpcCall, response: &StreamResponse) -> Result<sse::Event, Failure> {
     Ok(sse::Event::default().data(call.envelope(response)?.to_string()))
 }

@@ -14,7 +14,7 @@ use journeyman_core::time::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::Call;
+use super::RpcCall;
 use super::artifacts::{self, Wanted};
 use super::error::{Failure, Kind};
 use super::wire::{
@@ -31,14 +31,14 @@ const PAGE: usize = 50;
 const COUNTED: usize = 10_000;
 
 /// Returns a task.
-pub(super) async fn get(call: &Call, request: GetTaskRequest) -> Result<Task, Failure> {
+pub(super) async fn get(call: &RpcCall, request: GetTaskRequest) -> Result<Task, Failure> {
     let (message, job) = find(call, &request.id, request.tenant).await?;
     task(call, &message, &job, request.history_length, Wanted::Everything).await
 }
 
 /// Cancels a task: withdraws a queued message, or stops its run if no other message waits behind it, because the end of
 /// the run would withdraw those.
-pub(super) async fn cancel(call: &Call, request: TaskRequest) -> Result<Task, Failure> {
+pub(super) async fn cancel(call: &RpcCall, request: TaskRequest) -> Result<Task, Failure> {
     let (message, job) = find(call, &request.id, request.tenant).await?;
     let refused = |text: &str| Failure::of(Kind::TaskNotCancelable, text);
     if message.status.is_final() {
@@ -62,7 +62,7 @@ pub(super) async fn cancel(call: &Call, request: TaskRequest) -> Result<Task, Fa
 }
 
 /// Finds the message of a task and its job, if the caller may see them.
-pub(super) async fn find(call: &Call, id: &str, tenant: Option<String>) -> Result<(message::Message, Job), Failure> {
+pub(super) async fn find(call: &RpcCall, id: &str, tenant: Option<String>) -> Result<(message::Message, Job), Failure> {
     let id: MessageId = id.parse().map_err(|_| Failure::task_not_found())?;
     let store = &call.app.services.store;
     let found = store.message(id).await?.ok_or_else(Failure::task_not_found)?;
@@ -73,7 +73,7 @@ pub(super) async fn find(call: &Call, id: &str, tenant: Option<String>) -> Resul
 
 /// Waits until a task has ended, the time has passed, or the server stops. Returns the current message and job.
 pub(super) async fn ended(
-    call: &Call,
+    call: &RpcCall,
     mut message: message::Message,
     mut job: Job,
     wait: Duration,
@@ -96,7 +96,7 @@ pub(super) async fn ended(
 
 /// Returns the task of a message.
 pub(super) async fn task(
-    call: &Call,
+    call: &RpcCall,
     message: &message::Message,
     job: &Job,
     history_length: Option<u32>,
@@ -117,7 +117,7 @@ pub(super) async fn task(
 }
 
 /// Returns the state of a task, with the final text of the agent or the reason of the state.
-pub(super) async fn status(call: &Call, message: &message::Message, job: &Job) -> Result<TaskStatus, Failure> {
+pub(super) async fn status(call: &RpcCall, message: &message::Message, job: &Job) -> Result<TaskStatus, Failure> {
     let (state, part) = match message.status {
         MessageStatus::Queued => (TaskState::Submitted, Some(own_text(&queued(message, job)))),
         MessageStatus::Delivered => {
@@ -154,14 +154,14 @@ pub(super) fn own_text(text: &str) -> Part {
 }
 
 /// Returns the reason why the last run of a message failed or was stopped.
-async fn reason(call: &Call, message: &message::Message) -> Result<Option<Part>, Failure> {
+async fn reason(call: &RpcCall, message: &message::Message) -> Result<Option<Part>, Failure> {
     let reason = call.app.cases.reason_of(message).await?;
     Ok(reason.map(|reason| agent_text(&reason.text)))
 }
 
 fn queued(message: &message::Message, job: &Job) -> String {
-    let place = job.queue.iter().position(|id| *id == message.id).unwrap_or(0);
-    match place + usize::from(job.in_flight().is_some()) {
+    let index = job.queue.iter().position(|id| *id == message.id).unwrap_or(0);
+    match index + usize::from(job.in_flight().is_some()) {
         0 => "queued".to_owned(),
         1 => "queued, 1 task before it".to_owned(),
         before => format!("queued, {before} tasks before it"),
@@ -186,7 +186,7 @@ fn history(message: &message::Message, length: Option<u32>) -> Vec<Message> {
 }
 
 /// Returns a page of the tasks that the caller may see, in the order of the last change of their state.
-pub(super) async fn list(call: &Call, request: ListTasksRequest) -> Result<ListTasksResponse, Failure> {
+pub(super) async fn list(call: &RpcCall, request: ListTasksRequest) -> Result<ListTasksResponse, Failure> {
     let limit = request.page_size.unwrap_or(PAGE);
     if !(1..=page::MOST).contains(&limit) {
         return Err(Failure::invalid("pageSize", format!("must be from 1 to {}", page::MOST)));
@@ -223,7 +223,7 @@ pub(super) async fn list(call: &Call, request: ListTasksRequest) -> Result<ListT
 }
 
 /// Finds a project that a request names, if the caller may see it.
-pub(super) async fn project(call: &Call, id: &str) -> Result<ProjectId, Failure> {
+pub(super) async fn project(call: &RpcCall, id: &str) -> Result<ProjectId, Failure> {
     let missing = || Failure::invalid("tenant", "there is no such project");
     let id: ProjectId = id.parse().map_err(|_| missing())?;
     if !call.caller.sees(&id) {
@@ -238,7 +238,7 @@ pub(super) async fn project(call: &Call, id: &str) -> Result<ProjectId, Failure>
 
 /// Returns the messages that a filter selects, and the number of all such messages.
 async fn select(
-    call: &Call,
+    call: &RpcCall,
     context: Option<String>,
     filter: MessageFilter,
 ) -> Result<(Vec<message::Message>, u64), Failure> {

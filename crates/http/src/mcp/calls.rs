@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 
 use super::report::{JobReport, structured};
 use super::text::{MAX_CHARS, NOTICE, Untrusted, cursor};
-use super::{Call, Failure, tasks};
+use super::{CallContext, Failure, tasks};
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::message_not_found;
 use crate::limits;
@@ -191,7 +191,7 @@ fn complete(value: &impl Serialize) -> Result<CallToolResponse, Failure> {
 
 /// Runs a tool. Returns `None` if there is no such tool.
 pub(super) async fn run(
-    call: &Call<'_>,
+    call: &CallContext<'_>,
     name: &str,
     arguments: JsonObject,
 ) -> Option<Result<CallToolResponse, Failure>> {
@@ -229,7 +229,7 @@ fn idempotency(name: &str, key: Option<String>, mut arguments: Value) -> Result<
     }))
 }
 
-async fn load(call: &Call<'_>, id: &str) -> Result<Job, Failure> {
+async fn load(call: &CallContext<'_>, id: &str) -> Result<Job, Failure> {
     let job = match id.parse::<JobId>() {
         Ok(id) => call.app.services.store.job(id).await?,
         Err(_) => None,
@@ -238,7 +238,7 @@ async fn load(call: &Call<'_>, id: &str) -> Result<Job, Failure> {
 }
 
 /// Returns the job with an ID with its newest message and its other data, if the caller sees the job.
-async fn overview(call: &Call<'_>, id: &str) -> Result<JobOverview, Failure> {
+async fn overview(call: &CallContext<'_>, id: &str) -> Result<JobOverview, Failure> {
     let found = match id.parse::<JobId>() {
         Ok(id) => call.app.services.store.job_overview(id).await?,
         Err(_) => None,
@@ -250,7 +250,7 @@ fn no_such_job() -> ApiError {
     ApiError::new(axum::http::StatusCode::NOT_FOUND, ErrorCode::JobNotFound, "there is no such job")
 }
 
-async fn list_projects(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
+async fn list_projects(call: &CallContext<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
     let ListProjects { limit, cursor } = read(arguments)?;
     let (limit, after) = page::PageQuery { limit, cursor }.read::<ProjectId>()?;
     let mut found = call.app.cases.projects_after(&call.caller, after, limit + 1).await?;
@@ -265,7 +265,7 @@ async fn list_projects(call: &Call<'_>, arguments: Value) -> Result<CallToolResp
 }
 
 /// Returns the project of a new job: the given one, or the only one.
-async fn project(call: &Call<'_>, given: Option<String>) -> Result<ProjectId, Failure> {
+async fn project(call: &CallContext<'_>, given: Option<String>) -> Result<ProjectId, Failure> {
     if let Some(given) = given {
         return Ok(given.parse().map_err(|_| ApiError::project_not_found())?);
     }
@@ -277,7 +277,7 @@ async fn project(call: &Call<'_>, given: Option<String>) -> Result<ProjectId, Fa
     }
 }
 
-async fn create_job(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
+async fn create_job(call: &CallContext<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
     let Creation { project: given, request } = read(arguments.clone())?;
     let new: CreateJob = read(arguments.clone())?;
     let idempotency = idempotency("create_job", request.idempotency_key, arguments)?;
@@ -287,7 +287,7 @@ async fn create_job(call: &Call<'_>, arguments: Value) -> Result<CallToolRespons
     added(call, accepted, RateKind::Create, request.background).await
 }
 
-async fn send_message(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
+async fn send_message(call: &CallContext<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
     let Sending { job, request } = read(arguments.clone())?;
     let SendMessage { prompt, delivery } = read(arguments.clone())?;
     let idempotency = idempotency("send_message", request.idempotency_key, arguments)?;
@@ -299,7 +299,7 @@ async fn send_message(call: &Call<'_>, arguments: Value) -> Result<CallToolRespo
 
 /// Returns the answer to a call that has added a message: a task, if the client supports tasks.
 async fn added(
-    call: &Call<'_>,
+    call: &CallContext<'_>,
     accepted: Accepted,
     kind: RateKind,
     background: bool,
@@ -322,7 +322,7 @@ async fn added(
     }
 }
 
-async fn get_job(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
+async fn get_job(call: &CallContext<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
     let GetJob { job, wait, message, cursor: given } = read(arguments)?;
     let wait = wait.unwrap_or(0);
     if wait > MAX_WAIT_SECONDS {
@@ -351,7 +351,7 @@ async fn get_job(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, 
     complete(&JobReport::new(detailed, message, given.map_or(0, |(_, from)| from)))
 }
 
-async fn list_jobs(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
+async fn list_jobs(call: &CallContext<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
     let query: ListJobs = read(arguments)?;
     let limit = page::limit(query.limit, JOBS)?;
     let project = match query.project {
@@ -386,7 +386,7 @@ async fn list_jobs(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse
     complete(&Jobs { jobs: found.into_iter().map(JobDetails::from).collect(), next_cursor })
 }
 
-async fn get_changes(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
+async fn get_changes(call: &CallContext<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
     let GetChanges { job, cursor: given } = read(arguments)?;
     let given = given.as_deref().map(cursor).transpose()?;
     let job = load(call, &job).await?;
@@ -402,7 +402,7 @@ async fn get_changes(call: &Call<'_>, arguments: Value) -> Result<CallToolRespon
     complete(&Changes { diff })
 }
 
-async fn get_events(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
+async fn get_events(call: &CallContext<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
     let GetEvents { job, after, limit } = read(arguments)?;
     let limit = limit.unwrap_or(EVENTS);
     if !(1..=MOST).contains(&limit) {
@@ -429,7 +429,7 @@ async fn get_events(call: &Call<'_>, arguments: Value) -> Result<CallToolRespons
     })
 }
 
-async fn cancel_job(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
+async fn cancel_job(call: &CallContext<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
     let CancelJob { job } = read(arguments)?;
     let job = load(call, &job).await?;
     let done = call.app.cases.control_job(&call.caller, &job.project, job.id, Control::Cancel, None).await?;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::text::Untrusted;
-use super::{Call, Failure};
+use super::{CallContext, Failure};
 use crate::error::ApiError;
 use crate::wire;
 use crate::wire::details::JobDetails;
@@ -68,7 +68,7 @@ impl JobReport {
     }
 
     /// Reads the details of a job, and returns the report about it.
-    pub(super) async fn read(call: &Call<'_>, job: Job, message: Option<Message>) -> Result<Self, Failure> {
+    pub(super) async fn read(call: &CallContext<'_>, job: Job, message: Option<Message>) -> Result<Self, Failure> {
         let detailed = call.app.cases.detailed(vec![job]).await?.pop().ok_or_else(ApiError::job_not_found)?;
         Ok(Self::new(detailed, message, 0))
     }

@@ -9,13 +9,13 @@ use rmcp::model::{CallToolResponse, CreateTaskResult, DetailedTask, GetTaskResul
 use serde_json::Value;
 
 use super::report::{JobReport, structured};
-use super::{Call, Failure};
+use super::{CallContext, Failure};
 
 /// The time between two requests of a client for the state of a task, in milliseconds.
 const POLL_MILLIS: u64 = 5000;
 
 /// Returns whether the client supports tasks, in this request.
-pub(super) fn are_supported(call: &Call<'_>) -> bool {
+pub(super) fn are_supported(call: &CallContext<'_>) -> bool {
     call.context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
 }
 
@@ -25,7 +25,7 @@ pub(super) fn created(message: &Message, job: &Job) -> CallToolResponse {
 }
 
 /// Finds the message of a task and its job, if the caller may see them.
-pub(super) async fn find(call: &Call<'_>, task: &str) -> Result<(Message, Job), Failure> {
+pub(super) async fn find(call: &CallContext<'_>, task: &str) -> Result<(Message, Job), Failure> {
     let missing = || Failure::invalid("there is no such task");
     let id: MessageId = task.parse().map_err(|_| missing())?;
     let store = &call.app.services.store;
@@ -35,7 +35,7 @@ pub(super) async fn find(call: &Call<'_>, task: &str) -> Result<(Message, Job), 
 }
 
 /// Returns the state of a task, with its result if it has ended.
-pub(super) async fn get(call: &Call<'_>, id: &str) -> Result<GetTaskResult, Failure> {
+pub(super) async fn get(call: &CallContext<'_>, id: &str) -> Result<GetTaskResult, Failure> {
     let (message, job) = find(call, id).await?;
     let task = task(&message, &job);
     let payload = match message.status {
@@ -57,7 +57,7 @@ pub(super) async fn get(call: &Call<'_>, id: &str) -> Result<GetTaskResult, Fail
 }
 
 /// Withdraws a queued message, or stops its run if no other message waits behind it. A task that has ended does not change.
-pub(super) async fn cancel(call: &Call<'_>, id: &str) -> Result<(), Failure> {
+pub(super) async fn cancel(call: &CallContext<'_>, id: &str) -> Result<(), Failure> {
     let (message, job) = find(call, id).await?;
     let control = Control::CancelMessage(message.id);
     call.app.cases.control_job(&call.caller, &job.project, job.id, control, None).await?;
@@ -82,8 +82,8 @@ fn task(message: &Message, job: &Job) -> Task {
 }
 
 fn queued(message: &Message, job: &Job) -> String {
-    let place = job.queue.iter().position(|id| *id == message.id).unwrap_or(0);
-    let before = place + usize::from(job.in_flight().is_some());
+    let index = job.queue.iter().position(|id| *id == message.id).unwrap_or(0);
+    let before = index + usize::from(job.in_flight().is_some());
     match before {
         0 => "queued".to_owned(),
         1 => "queued, 1 message before it".to_owned(),

@@ -6,7 +6,7 @@ use rmcp::model::{ErrorData, ReadResourceResult, ResourceContents, ResourceTempl
 use serde_json::{Value, json};
 
 use super::text::{MAX_CHARS, NOTICE};
-use super::{Call, Failure};
+use super::{CallContext, Failure};
 
 const PREFIX: &str = "journeyman://job/";
 const SUFFIX: &str = "/transcript";
@@ -29,7 +29,7 @@ pub(super) fn template() -> ResourceTemplate {
 }
 
 /// Reads a part of a transcript.
-pub(super) async fn read(call: &Call<'_>, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) async fn read(call: &CallContext<'_>, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let missing = || ErrorData::resource_not_found(format!("there is no resource {uri}"), Some(json!({ "uri": uri })));
     let rest = uri.strip_prefix(PREFIX).ok_or_else(missing)?;
     let (path, after) = rest.split_once("?after=").unwrap_or((rest, "0"));

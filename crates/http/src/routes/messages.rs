@@ -42,9 +42,9 @@ pub(crate) async fn send(
     let request = MessageRequest { prompt, delivery: delivery.unwrap_or_default().into() };
     let idempotency = key.of(&format!("message {}", at.id), &body.bytes);
     let done = app.cases.send_message(&at.at.caller, &at.at.project, at.id, request, idempotency).await?;
-    let place = done.message.map(|message| format!("/v2/agent/{}/job/{}/message/{message}", at.at.project, at.id));
-    let place = place.map(|place| [(LOCATION, place)]);
-    Ok((place, accepted(&app, StatusCode::OK, RateKind::Message, done)).into_response())
+    let location = done.message.map(|message| format!("/v2/agent/{}/job/{}/message/{message}", at.at.project, at.id));
+    let location = location.map(|location| [(LOCATION, location)]);
+    Ok((location, accepted(&app, StatusCode::OK, RateKind::Message, done)).into_response())
 }
 
 /// Get a message

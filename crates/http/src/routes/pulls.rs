@@ -30,7 +30,7 @@ pub(crate) async fn list(
 ) -> Result<Json<JobPullList>, ApiError> {
     let (limit, first) = query.read::<usize>()?;
     let job = at.load(&app).await?;
-    // A job has few pull requests, and none is ever removed from its list, so a place in the list is a cursor.
+    // A job has few pull requests, and none is ever removed from its list, so an index in the list is a cursor.
     let first = first.unwrap_or(0);
     let found = app.services.store.indexed_pulls_of(vec![job.id]).await?;
     let mut found: Vec<_> = found.into_iter().skip(first).collect();

@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::auth::{client_address, mark_connection};
 use crate::conditional::{IfMatch, conditional, tag_of_use};
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{Administrator, IdempotencyKey, JsonBody, Parameters, json_of_stranger};
+use crate::extract::{Administrator, IdempotencyKey, JsonBody, Parameters, unauthenticated_json};
 use crate::openapi::{IdempotencyHeader, IfMatchHeader, errors};
 use crate::page::{self, PageQuery};
 use crate::wire::trust::{ChangeTrust, CreateTrust, ExchangeToken, ExchangedKey, Trust, TrustList};
@@ -144,7 +144,7 @@ pub(crate) async fn exchange(State(app): State<App>, request: Request) -> Result
     }
     let exchanged = async {
         let request = Request::from_parts(parts.clone(), body);
-        let given: ExchangeToken = json_of_stranger(request, &app, EXCHANGE_BYTES, address).await?;
+        let given: ExchangeToken = unauthenticated_json(request, &app, EXCHANGE_BYTES, address).await?;
         let presented = Presented { token: &given.token, trust: given.trust.as_deref(), address };
         Ok::<_, ApiError>(app.cases.exchange_token(presented).await?)
     };

@@ -38,7 +38,7 @@ pub(crate) async fn list(
 ) -> Result<Json<UserList>, ApiError> {
     let (limit, after) = query.read::<UserId>()?;
     let mut users = app.cases.users(&caller).await?;
-    // Users are neither deleted nor renamed, so the one of a cursor keeps its place.
+    // Users are neither deleted nor renamed, so the user of a cursor keeps its position.
     let next_cursor = page::cut_after(&mut users, after, limit, |user| user.id);
     Ok(Json(UserList { users: users.into_iter().map(User::from).collect(), next_cursor }))
 }

@@ -135,8 +135,8 @@ pub(crate) async fn create(
         Answered::New(made) => (answer(&made), false),
         Answered::Replayed(body) => (body, true),
     };
-    let place = format!("/v2/projects/{}/webhooks", at.project);
-    Ok(([(CACHE_CONTROL, "no-store")], created(&place, body, is_replay)).into_response())
+    let location = format!("/v2/projects/{}/webhooks", at.project);
+    Ok(([(CACHE_CONTROL, "no-store")], created(&location, body, is_replay)).into_response())
 }
 
 /// Get a webhook

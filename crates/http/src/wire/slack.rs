@@ -193,8 +193,8 @@ impl From<SlackInboxEvent> for SlackEvent {
         Self {
             id: event.number.to_string(),
             received_at: event.received_at.to_string(),
-            channel: event.place.channel,
-            thread: event.place.thread,
+            channel: event.thread.channel,
+            thread: event.thread.thread,
             ts: event.ts,
             state: InboxState::name(event.state).to_owned(),
             outcome: event.outcome.and_then(name),
@@ -258,8 +258,8 @@ impl From<slack::SlackPost> for SlackPost {
         Self {
             id: post.number.to_string(),
             created_at: post.created_at.to_string(),
-            channel: post.place.channel,
-            thread: post.place.thread,
+            channel: post.thread.channel,
+            thread: post.thread.thread,
             kind: kind.to_owned(),
             state: post.state.name().to_owned(),
             detail: post.detail,

@@ -375,7 +375,7 @@ pub(crate) async fn service() -> Service {
         version: "1.2.3".into(),
         second_factor: journeyman_core::user::second_factor::RequiredOf::Nobody,
         providers: vec![provider()],
-        places: Vec::new(),
+        facts: Vec::new(),
     };
     let shutdown = CancellationToken::new();
     let router = router(services, settings, shutdown.clone());

@@ -115,9 +115,9 @@ async fn messages_have_receipts_and_can_be_withdrawn_while_they_are_queued() {
     let messages = listed["messages"].as_array().unwrap();
     assert_eq!((messages[0]["status"].clone(), messages[1]["status"].clone()), (json!("delivered"), json!("queued")));
     assert_eq!(messages[0]["author"], "ci");
-    let place = sent.header("location").to_owned();
-    assert_eq!(place, format!("{job}/message/{}", messages[1]["id"].as_str().unwrap()));
-    assert_eq!(service.get(&place).await.json(), messages[1]);
+    let location = sent.header("location").to_owned();
+    assert_eq!(location, format!("{job}/message/{}", messages[1]["id"].as_str().unwrap()));
+    assert_eq!(service.get(&location).await.json(), messages[1]);
     let other = service.job("another").await;
     let elsewhere = format!("{other}/message/{}", messages[1]["id"].as_str().unwrap());
     assert_eq!(service.get(&elsewhere).await.code(), "message_not_found");

@@ -176,7 +176,7 @@ async fn open_pull_requests_name_their_conflicting_files() {
     assert_eq!((&before["notCompared"], &before["comparedAt"]), (&json!("not_yet"), &Value::Null), "{before}");
     service.compare().await;
     let pulls = service.get("/v2/projects/shop/pulls").await.json()["pulls"].clone();
-    let shown = |place: usize| (pulls[place]["conflicts"].clone(), pulls[place]["behind"].clone());
+    let shown = |index: usize| (pulls[index]["conflicts"].clone(), pulls[index]["behind"].clone());
     assert_eq!(shown(0), (Value::Null, Value::Null), "it cannot be compared");
     assert_eq!(pulls[0]["notCompared"], "branch_missing");
     assert_eq!(shown(1), (json!({ "files": [], "more": 0 }), json!(1)));

@@ -391,14 +391,14 @@ fn every_operation_has_the_common_responses_and_examples() {
 /// Code generators give a schema without a name a numbered one, such as `CreateProjectEnvironmentType0`.
 #[test]
 fn no_schema_is_an_object_without_a_name_or_null() {
-    fn check(place: &str, schema: &Value) {
+    fn check(path: &str, schema: &Value) {
         for choice in schema["oneOf"].as_array().into_iter().flatten() {
-            assert!(choice.get("$ref").is_some() || choice["type"] == "null", "{place}: {schema}");
+            assert!(choice.get("$ref").is_some() || choice["type"] == "null", "{path}: {schema}");
         }
         let types = schema["type"].as_array().map(Vec::as_slice).unwrap_or_default();
-        assert!(!types.contains(&json!("object")), "{place}: {schema}");
+        assert!(!types.contains(&json!("object")), "{path}: {schema}");
         for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
-            check(&format!("{place}.{field}"), schema);
+            check(&format!("{path}.{field}"), schema);
         }
     }
     for (name, schema) in document("1")["components"]["schemas"].as_object().unwrap() {

@@ -18,12 +18,12 @@ fn values() -> Value {
 async fn create(service: &Service, body: Value) -> Value {
     let made = service.post(TEMPLATES, &body.to_string()).await;
     assert_eq!(made.status.as_u16(), 201, "{made:?}");
-    assert_eq!(made.header("location"), place(&made.json()));
-    assert_eq!(service.get(&place(&made.json())).await.header("etag"), made.header("etag"));
+    assert_eq!(made.header("location"), path_of(&made.json()));
+    assert_eq!(service.get(&path_of(&made.json())).await.header("etag"), made.header("etag"));
     made.json()
 }
 
-fn place(template: &Value) -> String {
+fn path_of(template: &Value) -> String {
     format!("{TEMPLATES}/{}", template["id"].as_str().unwrap())
 }
 
@@ -48,7 +48,7 @@ async fn a_template_is_created_read_changed_and_deleted() {
     let made = create(&service, values()).await;
     assert_eq!((&made["description"], &made["agent"], &made["model"]), (&json!(""), &Value::Null, &Value::Null));
     assert_eq!(made["labels"], json!(["bug", "ui"]), "sorted, and each once");
-    let path = place(&made);
+    let path = path_of(&made);
     let read = service.get(&path).await;
     assert_eq!((read.status.as_u16(), read.json()), (200, made.clone()));
     assert_eq!(service.get(TEMPLATES).await.json(), json!({"templates": [made], "nextCursor": null}));
@@ -118,7 +118,7 @@ async fn a_page_ends_early_after_long_prompts() {
 #[tokio::test]
 async fn values_that_are_not_valid_are_refused() {
     let service = service().await;
-    let path = place(&create(&service, values()).await);
+    let path = path_of(&create(&service, values()).await);
     for (field, value, code, text) in [
         ("name", json!(""), "invalid_body", "name: "),
         ("name", json!("tpl_x"), "invalid_body", "name: must not begin"),
@@ -150,7 +150,7 @@ async fn values_that_are_not_valid_are_refused() {
 async fn a_name_is_used_once_and_a_project_has_fifty_templates() {
     let service = service().await;
     create(&service, values()).await;
-    let other = place(&create(&service, json!({"name": "Other", "prompt": "x"})).await);
+    let other = path_of(&create(&service, json!({"name": "Other", "prompt": "x"})).await);
     let again = service.post(TEMPLATES, r#"{"name":"FIX A BUG","prompt":"x"}"#).await;
     let renamed = patch(&service, &other, json!({"name": "fix a Bug"})).await;
     for taken in [again, renamed] {
@@ -183,7 +183,7 @@ async fn a_repeated_creation_with_an_idempotency_key_gets_the_first_answer() {
 #[tokio::test]
 async fn keys_of_the_project_read_templates_and_only_an_administrator_changes_them() {
     let service = service().await;
-    let path = place(&create(&service, values()).await);
+    let path = path_of(&create(&service, values()).await);
     let limited = service.make_key(|key| key.projects = Some(vec!["shop".parse().unwrap()])).await;
     let elsewhere = service.make_key(|key| key.projects = Some(vec!["other".parse().unwrap()])).await;
     let reader = service.make_key(|key| key.scopes = vec![Scope::Read]).await;

@@ -26,12 +26,12 @@ fn claims() -> Value {
 async fn create(service: &Service, body: Value) -> Value {
     let made = service.post(TRUSTS, &body.to_string()).await;
     assert_eq!(made.status.as_u16(), 201, "{made:?}");
-    assert_eq!(made.header("location"), place(&made.json()));
-    assert_eq!(service.get(&place(&made.json())).await.header("etag"), made.header("etag"));
+    assert_eq!(made.header("location"), path_of(&made.json()));
+    assert_eq!(service.get(&path_of(&made.json())).await.header("etag"), made.header("etag"));
     made.json()
 }
 
-fn place(trust: &Value) -> String {
+fn path_of(trust: &Value) -> String {
     format!("{TRUSTS}/{}", trust["id"].as_str().unwrap())
 }
 
@@ -56,7 +56,7 @@ async fn a_trust_is_created_read_changed_and_deleted() {
     let service = service().await;
     let made = create(&service, rules()).await;
     assert_eq!((&made["audience"], &made["scope"]), (&json!("http://localhost:8080"), &json!("jobs")), "the defaults");
-    let path = place(&made);
+    let path = path_of(&made);
     let read = service.get(&path).await;
     assert_eq!((read.status.as_u16(), read.json()), (200, made.clone()));
     assert_eq!(service.get(TRUSTS).await.json(), json!({"trusts": [made], "nextCursor": null}));
@@ -133,7 +133,7 @@ async fn rules_that_are_too_wide_or_not_valid_are_refused() {
 #[tokio::test]
 async fn only_an_administrator_manages_trusts() {
     let service = service().await;
-    let path = place(&create(&service, rules()).await);
+    let path = path_of(&create(&service, rules()).await);
     let limited = service.make_key(|key| key.projects = Some(vec!["shop".parse().unwrap()])).await;
     let reader = service.make_key(|key| key.scopes = vec![Scope::Read]).await;
     for (method, path, body) in [
@@ -164,7 +164,7 @@ async fn a_token_is_exchanged_for_a_key_that_creates_jobs_for_fifteen_minutes() 
     assert_eq!(with_key(&service, secret, "POST", "/v2/agent/shop/job", job).await, 201);
     assert_eq!(with_key(&service, secret, "GET", "/v2/keys", "").await, 403);
     assert_eq!(with_key(&service, secret, "POST", TRUSTS, &rules().to_string()).await, 403);
-    assert!(!service.get(&place(&trust)).await.json()["lastUsedAt"].is_null());
+    assert!(!service.get(&path_of(&trust)).await.json()["lastUsedAt"].is_null());
     let lines = service.store.audit(None, 100).await.unwrap();
     let line = lines.into_iter().map(|line| line.entry).find(|entry| entry.action == "oidc.exchanged").unwrap();
     assert_eq!(line.actor, trust["id"].as_str().unwrap());
@@ -333,7 +333,7 @@ async fn the_keys_of_a_trust_end_with_it() {
     for (method, body, expected) in
         [("PATCH", r#"{"name":"renamed"}"#, 200), ("PATCH", r#"{"scope":"read"}"#, 401), ("DELETE", "", 401)]
     {
-        let path = place(&create(&service, rules()).await);
+        let path = path_of(&create(&service, rules()).await);
         let secret = exchange(&service, &claims()).await.json()["secret"].as_str().unwrap().to_owned();
         assert_eq!(with_key(&service, &secret, "GET", "/v2/projects", "").await, 200);
         service.call(method, &path, body, |_| {}).await;

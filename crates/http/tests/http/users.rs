@@ -19,20 +19,20 @@ use super::fixtures::{Answer, Service, service};
 const USERS: &str = "/v2/users";
 const LINK: &str = "http://localhost:8080/setup?link=";
 
-fn place(user: &Value) -> String {
+fn path_of(user: &Value) -> String {
     format!("{USERS}/{}", user["id"].as_str().unwrap())
 }
 
 async fn create(service: &Service, name: &str, role: &str) -> Value {
     let made = service.post(USERS, &json!({"name": name, "role": role}).to_string()).await;
     assert_eq!(made.status.as_u16(), 201, "{made:?}");
-    assert_eq!((made.header("location"), made.header("cache-control")), (place(&made.json()).as_str(), "no-store"));
-    assert_eq!(service.get(&place(&made.json())).await.header("etag"), made.header("etag"));
+    assert_eq!((made.header("location"), made.header("cache-control")), (path_of(&made.json()).as_str(), "no-store"));
+    assert_eq!(service.get(&path_of(&made.json())).await.header("etag"), made.header("etag"));
     made.json()
 }
 
 async fn change(service: &Service, user: &Value, changes: &Value) -> Answer {
-    service.call("PATCH", &place(user), changes.to_string(), |_| {}).await
+    service.call("PATCH", &path_of(user), changes.to_string(), |_| {}).await
 }
 
 /// Returns whether the store has a link.
@@ -74,7 +74,7 @@ async fn a_user_is_created_with_a_link_and_changed() {
     let service = service().await;
     let made = create(&service, "Ada@example.com", "viewer").await;
     assert!(is_valid(&service, &made["link"]["url"]).await, "{made}");
-    let read = service.get(&place(&made)).await;
+    let read = service.get(&path_of(&made)).await;
     let mut shown = made.clone();
     shown.as_object_mut().unwrap().remove("link");
     assert_eq!(read.json(), shown, "only the response to the creation has the link");
@@ -87,14 +87,14 @@ async fn a_user_is_created_with_a_link_and_changed() {
 
     let tag = read.header("etag").to_owned();
     let both = json!({"role": "member", "disabled": true}).to_string();
-    let changed = service.call("PATCH", &place(&made), both.clone(), header("if-match", &tag)).await;
+    let changed = service.call("PATCH", &path_of(&made), both.clone(), header("if-match", &tag)).await;
     assert_eq!((changed.status.as_u16(), &changed.json()["role"]), (200, &json!("member")), "{changed:?}");
     assert!(changed.json()["disabledAt"].is_string(), "{changed:?}");
-    assert_eq!(service.get(&place(&made)).await.header("etag"), changed.header("etag"));
-    let stale = service.call("PATCH", &place(&made), both, header("if-match", &tag)).await;
+    assert_eq!(service.get(&path_of(&made)).await.header("etag"), changed.header("etag"));
+    let stale = service.call("PATCH", &path_of(&made), both, header("if-match", &tag)).await;
     assert_eq!((stale.status.as_u16(), stale.code()), (412, "precondition_failed".to_owned()));
     assert!(!is_valid(&service, &made["link"]["url"]).await, "disabling deletes the links");
-    let refused = service.post(format!("{}/link", place(&made)), "").await;
+    let refused = service.post(format!("{}/link", path_of(&made)), "").await;
     assert_eq!((refused.status.as_u16(), refused.code()), (409, "user_disabled".to_owned()));
 
     let nothing = change(&service, &made, &json!({})).await;
@@ -124,32 +124,32 @@ async fn a_key_that_expires_makes_no_administrators() {
     create(&service, "lin", "administrator").await;
     for (method, path, body) in [
         ("POST", USERS.to_owned(), json!({"name": "eve", "role": "administrator"})),
-        ("PATCH", place(&member), json!({"role": "administrator"})),
-        ("POST", format!("{}/link", place(&admin)), Value::Null),
+        ("PATCH", path_of(&member), json!({"role": "administrator"})),
+        ("POST", format!("{}/link", path_of(&admin)), Value::Null),
     ] {
         let (status, refused) = call(method, path.clone(), body).await;
         assert_eq!((status, refused.code()), (403, "key_limited".to_owned()), "{method} {path}");
     }
-    assert_eq!(call("PATCH", place(&admin), json!({"disabled": true})).await.0, 200, "it may take rights away");
-    let (status, refused) = call("PATCH", place(&admin), json!({"disabled": false})).await;
+    assert_eq!(call("PATCH", path_of(&admin), json!({"disabled": true})).await.0, 200, "it may take rights away");
+    let (status, refused) = call("PATCH", path_of(&admin), json!({"disabled": false})).await;
     assert_eq!((status, refused.code()), (403, "key_limited".to_owned()));
-    assert_eq!(call("POST", format!("{}/link", place(&member)), Value::Null).await.0, 200);
-    assert_eq!(call("PATCH", place(&member), json!({"disabled": true})).await.0, 200);
-    assert_eq!(call("PATCH", place(&member), json!({"disabled": false})).await.0, 200);
+    assert_eq!(call("POST", format!("{}/link", path_of(&member)), Value::Null).await.0, 200);
+    assert_eq!(call("PATCH", path_of(&member), json!({"disabled": true})).await.0, 200);
+    assert_eq!(call("PATCH", path_of(&member), json!({"disabled": false})).await.0, 200);
 }
 
 #[tokio::test]
 async fn a_link_is_in_one_response_and_replaces_the_earlier_ones() {
     let service = service().await;
     let made = create(&service, "ada", "member").await;
-    let path = format!("{}/link", place(&made));
+    let path = format!("{}/link", path_of(&made));
     let second = service.post(&path, "").await;
     assert_eq!((second.status.as_u16(), second.header("cache-control")), (200, "no-store"), "{second:?}");
     let expires: journeyman_core::time::Timestamp = second.json()["expiresAt"].as_str().unwrap().parse().unwrap();
     assert!(expires > service.world.now(), "{second:?}");
     assert!(!is_valid(&service, &made["link"]["url"]).await);
     assert!(is_valid(&service, &second.json()["url"]).await);
-    for path in [USERS.to_owned(), place(&made), "/v2/audit".to_owned(), "/v2/audit/export".to_owned()] {
+    for path in [USERS.to_owned(), path_of(&made), "/v2/audit".to_owned(), "/v2/audit/export".to_owned()] {
         let read = service.get(&path).await;
         assert!(!read.text.contains("link="), "{path}: {read:?}");
     }
@@ -173,7 +173,7 @@ async fn a_repeated_request_with_an_idempotency_key_gets_the_first_link() {
     let other = send(USERS, r#"{"name":"bob"}"#, "a").await;
     assert_eq!((other.status.as_u16(), other.code()), (422, "idempotency_key_reused".to_owned()));
 
-    let path = format!("{}/link", place(&first.json()));
+    let path = format!("{}/link", path_of(&first.json()));
     let (first, second) = (send(&path, "", "b").await, send(&path, "", "b").await);
     assert_eq!((second.status.as_u16(), second.header("idempotent-replayed")), (200, "true"), "{second:?}");
     assert_eq!((second.json(), second.header("cache-control")), (first.json(), "no-store"));
@@ -286,7 +286,7 @@ async fn only_a_key_for_all_projects_with_the_scope_write_manages_users() {
     let limited = service.make_key(|key| key.projects = Some(vec!["shop".parse().unwrap()])).await;
     let worker = service.make_key(|key| key.scopes = vec![Scope::Jobs]).await;
     let reader = service.make_key(|key| key.scopes = vec![Scope::Read]).await;
-    let (path, link) = (place(&ada), format!("{}/link", place(&ada)));
+    let (path, link) = (path_of(&ada), format!("{}/link", path_of(&ada)));
     for (name, key, code) in
         [("limited", &limited, "key_limited"), ("jobs", &worker, "scope_missing"), ("read", &reader, "scope_missing")]
     {
@@ -316,7 +316,7 @@ async fn the_keys_of_a_user_end_with_the_rights_of_the_user() {
         let own = key_of(&service, &bob).await;
         assert_eq!(service.call("GET", USERS, "", bearer(&own)).await.status.as_u16(), 200);
         // The key may take the rights from its own user.
-        let changed = service.call("PATCH", &place(&bob), changes.to_string(), bearer(&own)).await;
+        let changed = service.call("PATCH", &path_of(&bob), changes.to_string(), bearer(&own)).await;
         assert_eq!(changed.status.as_u16(), 200, "{changed:?}");
         let ended = service.call("GET", USERS, "", bearer(&own)).await;
         assert_eq!((ended.status.as_u16(), ended.code()), (401, "unknown_key".to_owned()), "{changes}");

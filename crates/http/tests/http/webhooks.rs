@@ -22,7 +22,7 @@ async fn call(service: &Service, method: &str, path: &str, body: Value) -> Answe
     service.call(method, path, body.to_string(), |_| {}).await
 }
 
-fn place(webhook: &Value) -> String {
+fn path_of(webhook: &Value) -> String {
     format!("{HOOKS}/{}", webhook["id"].as_str().unwrap())
 }
 
@@ -35,7 +35,7 @@ async fn a_webhook_is_created_read_changed_and_deleted() {
     let service = service().await;
     let made = create(&service, json!({"url": "https://hooks.example/a", "events": ["job.completed"]})).await;
     assert!(made["secret"].as_str().unwrap().starts_with("whsec_"));
-    let path = place(&made);
+    let path = path_of(&made);
     let read = service.get(&path).await;
     let mut expected = made.clone();
     expected.as_object_mut().unwrap().remove("secret");
@@ -80,13 +80,13 @@ async fn settings_that_are_not_valid_are_refused() {
         assert_eq!((refused.status.as_u16(), refused.code()), (400, "invalid_body".to_owned()), "{body}");
         assert!(refused.text.contains(part) && !refused.text.contains("secret"), "{body}: {}", refused.text);
         if body.get("url").is_some() {
-            let changed = call(&service, "PATCH", &place(&made), body.clone()).await;
+            let changed = call(&service, "PATCH", &path_of(&made), body.clone()).await;
             assert_eq!((changed.status.as_u16(), changed.code()), (400, "invalid_body".to_owned()), "{body}");
         }
     }
-    let replay = call(&service, "POST", &format!("{}/replay", place(&made)), json!({"since": "yesterday"})).await;
+    let replay = call(&service, "POST", &format!("{}/replay", path_of(&made)), json!({"since": "yesterday"})).await;
     assert_eq!((replay.code(), replay.text.contains("since: ")), ("invalid_body".to_owned(), true));
-    let long = call(&service, "POST", &format!("{}/rotate", place(&made)), json!({"keepOldSeconds": 604_801})).await;
+    let long = call(&service, "POST", &format!("{}/rotate", path_of(&made)), json!({"keepOldSeconds": 604_801})).await;
     assert_eq!((long.code(), long.text.contains("keepOldSeconds")), ("invalid_body".to_owned(), true));
 }
 
@@ -104,7 +104,7 @@ async fn events_are_delivered_and_the_log_of_deliveries_shows_the_results() {
     service.job("y").await;
     service.work().await;
     service.deliverer.deliver_due().await.unwrap();
-    let path = format!("{}/deliveries", place(&made));
+    let path = format!("{}/deliveries", path_of(&made));
     let page = service.get(&path).await.json();
     let [newest, oldest] = [&page["deliveries"][0], &page["deliveries"][1]];
     assert_eq!((oldest["state"].clone(), oldest["attempts"].clone()), (json!("delivered"), json!(1)));
@@ -114,7 +114,7 @@ async fn events_are_delivered_and_the_log_of_deliveries_shows_the_results() {
     assert_eq!(oldest["lastAttempt"], last);
     assert_eq!((newest["state"].clone(), newest["lastAttempt"]["status"].clone()), (json!("pending"), json!(500)));
     assert!(newest["nextAttemptAt"].is_string());
-    assert!(service.get(&place(&made)).await.json()["failingSince"].is_string());
+    assert!(service.get(&path_of(&made)).await.json()["failingSince"].is_string());
     let pending = service.get(&format!("{path}?state=pending")).await.json();
     assert_eq!(pending["deliveries"], json!([newest]));
     let first = service.get(&format!("{path}?limit=1")).await.json();
@@ -125,9 +125,9 @@ async fn events_are_delivered_and_the_log_of_deliveries_shows_the_results() {
     let again = format!("{path}/{}/redeliver", newest["id"].as_str().unwrap());
     assert_eq!(service.post(&again, "").await.status.as_u16(), 202);
     assert_eq!(service.deliverer.deliver_due().await.unwrap(), 1);
-    assert_eq!(service.get(&place(&made)).await.json()["failingSince"], json!(null));
+    assert_eq!(service.get(&path_of(&made)).await.json()["failingSince"], json!(null));
     let all =
-        call(&service, "POST", &format!("{}/replay", place(&made)), json!({"since": "2020-01-01T00:00:00Z"})).await;
+        call(&service, "POST", &format!("{}/replay", path_of(&made)), json!({"since": "2020-01-01T00:00:00Z"})).await;
     assert_eq!((all.status.as_u16(), all.json()), (202, json!({"deliveries": 2})));
     service.deliverer.deliver_due().await.unwrap();
     assert_eq!(service.endpoints.received(id(&made)).len(), 5);
@@ -135,9 +135,9 @@ async fn events_are_delivered_and_the_log_of_deliveries_shows_the_results() {
         let refused = service.post(format!("{path}/{wrong}/redeliver"), "").await;
         assert_eq!((refused.status.as_u16(), refused.code()), (404, "delivery_not_found".to_owned()), "{wrong}");
     }
-    call(&service, "PATCH", &place(&made), json!({"enabled": false})).await;
+    call(&service, "PATCH", &path_of(&made), json!({"enabled": false})).await;
     let since = json!({"since": "2020-01-01T00:00:00Z"});
-    let replay = call(&service, "POST", &format!("{}/replay", place(&made)), since).await;
+    let replay = call(&service, "POST", &format!("{}/replay", path_of(&made)), since).await;
     for refused in [service.post(&again, "").await, replay] {
         assert_eq!((refused.status.as_u16(), refused.code()), (409, "webhook_disabled".to_owned()));
     }
@@ -154,7 +154,7 @@ async fn requests_are_signed_with_both_secrets_during_a_rotation() {
         let once = |request: &mut axum::http::Request<axum::body::Body>| {
             request.headers_mut().insert("idempotency-key", "once".parse().unwrap());
         };
-        service.call("POST", &format!("{}/rotate", place(&made)), body.to_string(), once).await
+        service.call("POST", &format!("{}/rotate", path_of(&made)), body.to_string(), once).await
     };
     let rotated = rotate(json!({"keepOldSeconds": 60})).await;
     assert_eq!((rotated.header("cache-control"), rotated.header("etag")), ("no-store", "\"v2\""));
@@ -180,13 +180,13 @@ async fn a_test_sends_an_example_and_stores_nothing() {
     let service = service().await;
     let made = create(&service, json!({"url": "https://hooks.example/a"})).await;
     service.endpoints.answer(id(&made), 418);
-    let result = service.post(format!("{}/test", place(&made)), "").await;
+    let result = service.post(format!("{}/test", path_of(&made)), "").await;
     assert_eq!((result.status.as_u16(), result.json()["status"].clone()), (200, json!(418)));
     let received = service.endpoints.received(id(&made));
     assert_eq!(received[0].0.data["title"], "A test of this webhook");
-    let log = service.get(&format!("{}/deliveries", place(&made))).await.json();
+    let log = service.get(&format!("{}/deliveries", path_of(&made))).await.json();
     assert_eq!(
-        (log["deliveries"].clone(), service.get(&place(&made)).await.json()["failingSince"].clone()),
+        (log["deliveries"].clone(), service.get(&path_of(&made)).await.json()["failingSince"].clone()),
         (json!([]), json!(null))
     );
 }
@@ -214,11 +214,11 @@ async fn only_an_administrator_manages_webhooks() {
     let reader = service.make_key(|new| new.scopes = vec![Scope::Jobs]).await;
     for (key, method, path, code) in [
         (&limited, "GET", HOOKS.to_owned(), "key_limited"),
-        (&limited, "POST", format!("{}/test", place(&made)), "key_limited"),
+        (&limited, "POST", format!("{}/test", path_of(&made)), "key_limited"),
         (&reader, "GET", HOOKS.to_owned(), "scope_missing"),
-        (&reader, "GET", place(&made), "scope_missing"),
+        (&reader, "GET", path_of(&made), "scope_missing"),
         (&reader, "POST", HOOKS.to_owned(), "scope_missing"),
-        (&reader, "DELETE", place(&made), "scope_missing"),
+        (&reader, "DELETE", path_of(&made), "scope_missing"),
     ] {
         let value: axum::http::HeaderValue = format!("Bearer {key}").parse().unwrap();
         let with = |request: &mut axum::http::Request<axum::body::Body>| {
@@ -230,7 +230,7 @@ async fn only_an_administrator_manages_webhooks() {
     }
     assert_eq!(service.get("/v2/projects/none/webhooks").await.code(), "project_not_found");
     service.post("/v2/projects", r#"{"id":"zoo","repository":"local:zoo"}"#).await;
-    let elsewhere = place(&made).replace("shop", "zoo");
+    let elsewhere = path_of(&made).replace("shop", "zoo");
     assert_eq!(service.get(&elsewhere).await.code(), "webhook_not_found", "of another project");
     assert_eq!(service.get(&format!("{elsewhere}/deliveries")).await.code(), "webhook_not_found");
 }

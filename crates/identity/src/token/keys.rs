@@ -135,23 +135,23 @@ impl Keys {
             jwks_uri: String,
         }
         let base = journeyman_core::trust::issuer(issuer).ok_or("its URL is not valid")?;
-        let place = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
-        let found: Discovery = self.get(&place).await?;
+        let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+        let found: Discovery = self.get(&url).await?;
         if found.issuer != issuer {
-            return Err(format!("the discovery document at {place} is of another issuer"));
+            return Err(format!("the discovery document at {url} is of another issuer"));
         }
-        let place = Url::parse(&found.jwks_uri).map_err(|_| "its jwks_uri is not a URL".to_owned())?;
+        let url = Url::parse(&found.jwks_uri).map_err(|_| "its jwks_uri is not a URL".to_owned())?;
         let is_local = |url: &Url| url.scheme() == "http" && is_loopback(url);
-        if place.scheme() != "https" && !(is_local(&base) && is_local(&place)) {
+        if url.scheme() != "https" && !(is_local(&base) && is_local(&url)) {
             return Err("its jwks_uri does not use https".to_owned());
         }
-        let set: KeySet = self.get(place.as_str()).await?;
+        let set: KeySet = self.get(url.as_str()).await?;
         let keys: Arc<[Jwk]> = set.keys.into_iter().take(MAX_KEYS).collect();
         if keys.is_empty() { Err("it publishes no keys".to_owned()) } else { Ok(keys) }
     }
 
-    async fn get<T: DeserializeOwned>(&self, place: &str) -> Result<T, String> {
-        let request = http::Request::get(place).header(ACCEPT, "application/json").body(Bytes::new());
+    async fn get<T: DeserializeOwned>(&self, url: &str) -> Result<T, String> {
+        let request = http::Request::get(url).header(ACCEPT, "application/json").body(Bytes::new());
         let request = request.map_err(|error| error.to_string())?;
         let limits = Limits { time: self.patience, bytes: MAX_BYTES };
         let answer = self.client.send(request, limits).await.map_err(|error| match error {
@@ -161,9 +161,9 @@ impl Keys {
             error => error.to_string(),
         })?;
         if answer.status() != StatusCode::OK {
-            return Err(format!("{place} answers with status {}", answer.status().as_u16()));
+            return Err(format!("{url} answers with status {}", answer.status().as_u16()));
         }
-        serde_json::from_slice(answer.body()).map_err(|_| format!("the document at {place} is not valid"))
+        serde_json::from_slice(answer.body()).map_err(|_| format!("the document at {url} is not valid"))
     }
 }
 

@@ -184,13 +184,13 @@ impl Leftovers<'_> {
         make_private_dir(&aside).map_err(io::Error::other)?;
         let mut number = 0_u64;
         loop {
-            let place = aside.join(number.to_string());
-            if place.symlink_metadata().is_ok() {
+            let target = aside.join(number.to_string());
+            if target.symlink_metadata().is_ok() {
                 // The previous start was killed too, and left this folder.
                 number += 1;
                 continue;
             }
-            return match std::fs::rename(path, place) {
+            return match std::fs::rename(path, target) {
                 // Repositories may be on another disk.
                 Err(error) if error.kind() == ErrorKind::CrossesDevices => std::fs::remove_dir_all(path),
                 moved => moved,

@@ -181,19 +181,19 @@ fn shim(program: &Path, folder: &Path) -> io::Result<PathBuf> {
     if !rustix::process::geteuid().is_root() || others_pass && open(program, 0o005) {
         return Ok(program.to_owned());
     }
-    let (place, draft) = (folder.join("journeyman"), folder.join(format!("journeyman.{}", std::process::id())));
+    let (path, draft) = (folder.join("journeyman"), folder.join(format!("journeyman.{}", std::process::id())));
     let is_same = |a: std::fs::Metadata, b: std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-    if let (Ok(there), Ok(own)) = (place.metadata(), program.metadata())
+    if let (Ok(there), Ok(own)) = (path.metadata(), program.metadata())
         && is_same(there, own)
     {
-        return Ok(place);
+        return Ok(path);
     }
     if std::fs::hard_link(program, &draft).is_err() {
         std::fs::copy(program, &draft)?;
     }
     std::fs::set_permissions(&draft, Permissions::from_mode(0o755))?;
-    std::fs::rename(&draft, &place)?;
-    Ok(place)
+    std::fs::rename(&draft, &path)?;
+    Ok(path)
 }
 
 /// Returns a name that no other process on the machine uses for its sandboxes.

@@ -2,7 +2,7 @@
 //! models, labels, templates, webhooks, keys and users of the server.
 //!
 //! They use the environment and the current context, not the options on the line. A failure completes nothing: a shell
-//! has no place for errors.
+//! cannot show errors.
 
 pub(super) mod contexts;
 

@@ -82,15 +82,15 @@ fn is_below(address: &Url, url: &str) -> bool {
 
 /// Returns the settings with which git asks this helper, and no other, for the credentials of a server.
 pub(super) fn settings(url: &Url, program: &str) -> [(String, String); 3] {
-    let place = place(url);
+    let section = section(url);
     [
-        (format!("{place}.helper"), String::new()),
-        (format!("{place}.helper"), format!("!{program} credential")),
-        (format!("{place}.useHttpPath"), "true".to_owned()),
+        (format!("{section}.helper"), String::new()),
+        (format!("{section}.helper"), format!("!{program} credential")),
+        (format!("{section}.useHttpPath"), "true".to_owned()),
     ]
 }
 
-fn place(url: &Url) -> String {
+fn section(url: &Url) -> String {
     format!("credential.{url}git")
 }
 
@@ -109,8 +109,8 @@ pub(super) fn set_up(url: &Url, program: &str) -> anyhow::Result<()> {
 /// # Errors
 /// Git fails.
 pub(super) fn remove(url: &Url) -> anyhow::Result<()> {
-    let place = place(url);
-    configure(&[(format!("{place}.helper"), None), (format!("{place}.useHttpPath"), None)])
+    let section = section(url);
+    configure(&[(format!("{section}.helper"), None), (format!("{section}.useHttpPath"), None)])
 }
 
 #[cfg(test)]

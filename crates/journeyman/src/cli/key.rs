@@ -34,7 +34,7 @@ use crate::app;
 #[command(after_help = HELP)]
 pub(crate) struct KeyArgs {
     #[command(flatten)]
-    place: BackendArgs,
+    backend: BackendArgs,
     /// Print JSON
     #[arg(long, global = true, help_heading = "Output")]
     json: bool,
@@ -122,8 +122,8 @@ fn lifetime(text: &str) -> Result<Lifetime, humantime::DurationError> {
 
 /// Runs a command.
 pub(crate) fn run(arguments: KeyArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
-    let KeyArgs { place, json, command } = arguments;
-    match place.choose()? {
+    let KeyArgs { backend, json, command } = arguments;
+    match backend.choose()? {
         Backend::Store(store) => in_store(store, command, json, color),
         Backend::Server(connection) => on_server(connection, command, json, color),
     }

@@ -90,7 +90,7 @@ impl Paint {
         self.color(AnsiColor::Red, text)
     }
 
-    /// Formats a link, or the place of a change.
+    /// Formats a link, or the position of a change.
     pub(super) fn link(self, text: &str) -> String {
         self.color(AnsiColor::Cyan, text)
     }

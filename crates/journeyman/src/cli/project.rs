@@ -40,7 +40,7 @@ use crate::system::Machine;
 #[command(after_help = HELP)]
 pub(crate) struct ProjectArgs {
     #[command(flatten)]
-    place: BackendArgs,
+    backend: BackendArgs,
     /// Print JSON
     #[arg(long, global = true, help_heading = "Output")]
     json: bool,
@@ -150,8 +150,8 @@ struct Fields {
 
 /// Runs a command.
 pub(crate) fn run(arguments: ProjectArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
-    let ProjectArgs { place, json, command } = arguments;
-    match place.choose()? {
+    let ProjectArgs { backend, json, command } = arguments;
+    match backend.choose()? {
         Backend::Store(store) => in_store(store, command, json, color),
         Backend::Server(connection) => on_server(connection, command, json, color),
     }
@@ -307,9 +307,9 @@ impl Fields {
 
 /// Sets the field `inner` of the object in the field `outer`.
 fn put(patch: &mut Map<String, Value>, outer: &str, inner: &str, value: Value) -> anyhow::Result<()> {
-    let place = patch.entry(outer).or_insert_with(|| json!({}));
-    let Value::Object(place) = place else { return Err(usage(format!("{outer} must be an object"))) };
-    place.insert(inner.to_owned(), value);
+    let field = patch.entry(outer).or_insert_with(|| json!({}));
+    let Value::Object(field) = field else { return Err(usage(format!("{outer} must be an object"))) };
+    field.insert(inner.to_owned(), value);
     Ok(())
 }
 

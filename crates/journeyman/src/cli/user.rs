@@ -32,7 +32,7 @@ use crate::app;
 #[command(after_help = HELP)]
 pub(crate) struct UserArgs {
     #[command(flatten)]
-    place: BackendArgs,
+    backend: BackendArgs,
     /// Print JSON
     #[arg(long, global = true, help_heading = "Output")]
     json: bool,
@@ -128,8 +128,8 @@ impl From<RoleArg> for models::Role {
 
 /// Runs a command.
 pub(crate) fn run(arguments: UserArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
-    let UserArgs { place, json, command } = arguments;
-    match place.choose()? {
+    let UserArgs { backend, json, command } = arguments;
+    match backend.choose()? {
         Backend::Store(store) => in_store(store, command, json, color),
         Backend::Server(connection) => {
             with_connection(connection, json, color, async |session| carry_out(&session, command).await)

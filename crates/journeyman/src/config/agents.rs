@@ -50,9 +50,9 @@ pub(crate) fn arch() -> &'static str {
 
 /// Replaces the placeholders `{install}`, `{program}`, `{arch}` and `{path}` in agents by the values of this machine.
 /// Lets each agent that can be installed read its installation folder.
-pub(super) fn placed(agents: Agents, data_dir: &Path, program: &Path, path: &str) -> anyhow::Result<Agents> {
+pub(super) fn fill_placeholders(agents: Agents, data_dir: &Path, program: &Path, path: &str) -> anyhow::Result<Agents> {
     let program = text(program)?;
-    let place = |(id, spec): (String, AgentSpec)| {
+    let fill_agent = |(id, spec): (String, AgentSpec)| {
         let install = text(&folder(data_dir, &id))?;
         let words = [("{install}", install.as_str()), ("{program}", &program), ("{arch}", arch()), ("{path}", path)];
         let fill = |text: &String| words.iter().fold(text.clone(), |text, (word, value)| text.replace(word, value));
@@ -77,7 +77,7 @@ pub(super) fn placed(agents: Agents, data_dir: &Path, program: &Path, path: &str
         }
         Ok((id, AgentSpec { command, readable, install, environment, files, ..spec }))
     };
-    agents.into_iter().map(place).collect()
+    agents.into_iter().map(fill_agent).collect()
 }
 
 /// Returns a path as UTF-8 text, the only form in which this program passes paths to agents and git.
@@ -93,14 +93,16 @@ mod tests {
     fn an_error_names_the_unknown_placeholder() {
         let spec: AgentSpec = toml::from_str("command = [\"x\", \"--key\", \"{model_tokn}\"]").expect("a table");
         let agents = [("mine".to_owned(), spec)].into();
-        let error = placed(agents, Path::new("/data"), Path::new("/bin/journeyman"), "/bin").expect_err("refused");
+        let error =
+            fill_placeholders(agents, Path::new("/data"), Path::new("/bin/journeyman"), "/bin").expect_err("refused");
         assert!(error.to_string().contains("mine") && error.to_string().contains("{model_tokn}"), "{error}");
     }
 
     #[test]
     fn each_bundled_agent_can_be_parsed_and_its_placeholders_are_replaced() {
         let data = Path::new("/var/lib/journeyman");
-        let all = placed(bundled().expect("bundled"), data, Path::new("/usr/bin/journeyman"), "/bin").expect("placed");
+        let all = fill_placeholders(bundled().expect("bundled"), data, Path::new("/usr/bin/journeyman"), "/bin")
+            .expect("filled");
         assert_eq!(all.len(), BUNDLED.len());
         for (id, spec) in &all {
             assert!(spec.name.is_some() && spec.calls_models(), "{id}");

@@ -91,7 +91,7 @@ fn proxies(mut take: impl FnMut(&str) -> Option<String>) -> Proxies {
 const PROVIDERS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
 /// Returns the environment variables of this process that are valid UTF-8; others cannot be settings.
-#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+#[expect(clippy::disallowed_methods, reason = "only this function reads the environment")]
 pub(super) fn process() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -25,7 +25,7 @@ pub(super) struct File {
     pub(super) models: ModelTables,
     /// The tables `[code-hosts.<id>]`.
     pub(super) code_hosts: CodeHostTables,
-    /// The places of settings and tables in the file.
+    /// The positions of settings and tables in the file.
     pub(super) origins: Origins,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<File> {
 /// Parses the content of a configuration file.
 ///
 /// # Errors
-/// The text is not TOML, or contains an unknown or invalid setting; the error names the place and the setting.
+/// The text is not TOML, or contains an unknown or invalid setting; the error names the position and the setting.
 pub(super) fn parse(text: &str) -> anyhow::Result<File> {
     let root = DeTable::parse(text).map_err(|error| explained(text, "", &error))?;
     let (span, mut table) = (root.span(), root.into_inner());
@@ -56,8 +56,8 @@ pub(super) fn parse(text: &str) -> anyhow::Result<File> {
     for (id, agent) in &agents {
         if agent.command.first().is_none_or(String::is_empty) {
             let header = format!("[agents.{id}]");
-            let place = origins.get(&header).map(|origin| format!("{}: ", origin.place)).unwrap_or_default();
-            bail!("{place}{header}: command must name a program");
+            let position = origins.get(&header).map(|origin| format!("{}: ", origin.position)).unwrap_or_default();
+            bail!("{position}{header}: command must name a program");
         }
     }
     Ok(File { settings, agents, models, code_hosts, origins })
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_place_and_the_setting_and_suggests_a_similar_one() {
+    fn an_error_names_the_position_and_the_setting_and_suggests_a_similar_one() {
         for (text, expected) in [
             ("listen = ", ": listen: "),
             ("workers = 1\nworkers = 2", ": workers: duplicate key"),
@@ -127,8 +127,8 @@ mod tests {
         let path = dir.path().join("journeyman.toml");
         std::fs::write(&path, "workers = 1\ndatabase-ulr = \"postgres://u:s3cret@h/d\"\n").expect("a file");
         let error = format!("{:#}", read(&path).expect_err("refused"));
-        let place = format!("the configuration file {} is not valid: line 2, column 1: database-ulr", path.display());
-        assert!(error.starts_with(&place) && error.ends_with("did you mean database-url?"), "{error}");
+        let prefix = format!("the configuration file {} is not valid: line 2, column 1: database-ulr", path.display());
+        assert!(error.starts_with(&prefix) && error.ends_with("did you mean database-url?"), "{error}");
         assert!(!error.contains("s3cret"), "{error}");
         let missing = format!("{:#}", read(&dir.path().join("none.toml")).expect_err("missing"));
         assert!(missing.contains("none.toml cannot be read"), "{missing}");

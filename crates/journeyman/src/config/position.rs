@@ -21,7 +21,7 @@ pub(super) struct FilePosition {
 }
 
 impl FilePosition {
-    /// Returns the place of a byte in a text.
+    /// Returns the position of a byte in a text.
     fn of(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line = before.rsplit('\n').next().unwrap_or_default();
@@ -38,7 +38,7 @@ impl fmt::Display for FilePosition {
 /// A setting or a table of a configuration file.
 #[derive(Debug, PartialEq)]
 pub(super) struct Origin {
-    pub(super) place: FilePosition,
+    pub(super) position: FilePosition,
     /// The settings of the file with this one alone; empty for a table.
     pub(super) alone: Layer,
 }
@@ -52,7 +52,7 @@ pub(super) fn origins(text: &str) -> Result<Origins, toml::de::Error> {
     let mut found = Origins::new();
     for (key, value) in root.get_ref() {
         let name: &str = key.get_ref();
-        let origin = |offset, alone| Origin { place: FilePosition::of(text, offset), alone };
+        let origin = |offset, alone| Origin { position: FilePosition::of(text, offset), alone };
         match value.get_ref() {
             DeValue::Table(table) if TABLES.contains(&name) => {
                 // The names of models contain slashes.
@@ -83,10 +83,10 @@ pub(super) fn named<'a, T>(origins: &'a BTreeMap<String, T>, error: &str) -> Opt
     origins.iter().find(|(name, _)| is_named(name)).map(|(name, origin)| (name.as_str(), origin))
 }
 
-/// Explains an error about the content of a file, with its place and the name of the setting. `section` is the table in
-/// which it was found, or empty. Shows no line of the file, because it may contain a credential.
+/// Explains an error about the content of a file, with its position and the name of the setting. `section` is the table
+/// in which it was found, or empty. Shows no line of the file, because it may contain a credential.
 pub(super) fn explained(text: &str, section: &str, error: &toml::de::Error) -> anyhow::Error {
-    let place = FilePosition::of(text, error.span().map_or(text.len(), |span| span.start));
+    let position = FilePosition::of(text, error.span().map_or(text.len(), |span| span.start));
     // `toml` reports the keys above the error only in this text.
     let shown = error.to_string();
     let keys = shown.lines().find_map(|line| line.strip_prefix("in `")?.strip_suffix('`'));
@@ -109,10 +109,10 @@ pub(super) fn explained(text: &str, section: &str, error: &toml::de::Error) -> a
     } else {
         // A table may contain credentials.
         let message = if section.is_empty() { message.to_owned() } else { without_value(message) };
-        let key = if path.is_empty() { key_of_line(text, place.line).unwrap_or_default() } else { path.as_str() };
+        let key = if path.is_empty() { key_of_line(text, position.line).unwrap_or_default() } else { path.as_str() };
         if key.is_empty() { message } else { format!("{key}: {message}") }
     };
-    anyhow::anyhow!("{place}: {about}")
+    anyhow::anyhow!("{position}: {about}")
 }
 
 /// Parses a message of serde about an unknown name: returns the name and the known ones.
@@ -142,10 +142,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_counted_in_characters_from_1() {
+    fn a_position_is_counted_in_characters_from_1() {
         let text = "a = 1\nü = x\n";
-        for (offset, place) in [(0, "line 1, column 1"), (6, "line 2, column 1"), (11, "line 2, column 5")] {
-            assert_eq!(FilePosition::of(text, offset).to_string(), place);
+        for (offset, position) in [(0, "line 1, column 1"), (6, "line 2, column 1"), (11, "line 2, column 5")] {
+            assert_eq!(FilePosition::of(text, offset).to_string(), position);
         }
         assert_eq!(FilePosition::of(text, text.len()).to_string(), "line 3, column 1");
     }
@@ -154,11 +154,11 @@ mod tests {
     fn settings_and_tables_have_origins() {
         let text = "workers = 0\n[models.x]\nbase-url = \"http://x\"\n[prices.\"a/b\"]\ninput = 1\noutput = 1\n";
         let found = origins(text).expect("origins");
-        let place = |error: &str| named(&found, error).map(|(name, origin)| (name, origin.place.to_string()));
-        assert_eq!(place("workers must be at least 1"), Some(("workers", "line 1, column 1".to_owned())));
-        assert_eq!(place("[models.x]: dialect"), Some(("[models.x]", "line 2, column 9".to_owned())));
-        assert_eq!(place("[prices.\"a/b\"]: input"), Some(("[prices.\"a/b\"]", "line 4, column 9".to_owned())));
-        assert_eq!((place("workers-x is wrong"), place("something")), (None, None));
+        let position = |error: &str| named(&found, error).map(|(name, origin)| (name, origin.position.to_string()));
+        assert_eq!(position("workers must be at least 1"), Some(("workers", "line 1, column 1".to_owned())));
+        assert_eq!(position("[models.x]: dialect"), Some(("[models.x]", "line 2, column 9".to_owned())));
+        assert_eq!(position("[prices.\"a/b\"]: input"), Some(("[prices.\"a/b\"]", "line 4, column 9".to_owned())));
+        assert_eq!((position("workers-x is wrong"), position("something")), (None, None));
         assert_eq!(found["workers"].alone, Layer { workers: Some(0), ..Layer::default() });
     }
 

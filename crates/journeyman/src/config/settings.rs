@@ -243,7 +243,7 @@ impl Settings {
         let mut all = agents::bundled()?;
         all.extend(agents);
         let path = machine.path.clone().unwrap_or_else(|| DEFAULT_PATH.to_owned());
-        let agents = agents::placed(all, &data_dir, program, &path)?;
+        let agents = agents::fill_placeholders(all, &data_dir, program, &path)?;
         Ok(Self {
             roles,
             database,
@@ -373,7 +373,7 @@ fn readable(folders: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
     let own = ["/proc", "/dev", "/tmp", "/workspace", "/home/agent", "/run/journeyman", "/run/journeyman-shim"];
     for folder in &folders {
         // Nothing can be mounted in a folder that is read-only.
-        let overlaps = own.iter().any(|place| folder.starts_with(place) || Path::new(place).starts_with(folder));
+        let overlaps = own.iter().any(|path| folder.starts_with(path) || Path::new(path).starts_with(folder));
         if !folder.is_absolute() || overlaps {
             bail!(
                 "sandbox-readable: {} must be an absolute path, and neither in nor above a path that the sandbox uses \

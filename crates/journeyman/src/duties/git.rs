@@ -91,11 +91,11 @@ impl Duty for MaintainGit {
     async fn carry_out(&self) -> anyhow::Result<()> {
         let Repositories { mirrors, host, objects } = &self.repositories;
         let (mut all, mut failed) = (0, 0);
-        let mut note = |place: &str, done: Result<(), MaintenanceError>| {
+        let mut note = |repository: &str, done: Result<(), MaintenanceError>| {
             all += 1;
             if let Err(error) = done {
                 failed += 1;
-                tracing::warn!(repository = place, %error, "a git repository could not be packed; it can be used as before");
+                tracing::warn!(repository, %error, "a git repository could not be packed; it can be used as before");
             }
         };
         if let Err(error) = host.finish_removals().await {

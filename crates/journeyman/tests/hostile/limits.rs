@@ -131,13 +131,13 @@ fn the_disk_limit_covers_all_files_of_a_workspace() {
     let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
     let many = "i=0; while [ $i -lt 8 ]; do head -c 8000000 /dev/urandom > \"$d/f$i\"; i=$((i+1)); done";
     let deep = "perl -e 'for (1 .. 1500) { mkdir \"d\"; chdir \"d\" } sleep 3600'";
-    for (place, script) in [
+    for (case, script) in [
         ("git's own objects", format!("d=.git/objects; {many}; sleep 3600")),
         ("a folder without permissions", format!("mkdir c; d=c; {many}; chmod 0 c; sleep 3600")),
         ("deeply nested folders", format!("cd ~ && {deep}")),
     ] {
         let (code, text) = reason(&service, &format!("[[run {script}]]"));
-        assert_eq!(code, "disk_limit", "{place}: {text}");
+        assert_eq!(code, "disk_limit", "{case}: {text}");
     }
     check_service(&service);
 }

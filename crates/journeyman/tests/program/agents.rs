@@ -277,7 +277,7 @@ fn a_package_with_another_hash_is_not_installed() {
 
 #[test]
 fn an_agent_gets_its_files_in_its_home_and_nowhere_else() {
-    // In the second turn, the home has links to other places: writing through them must not leave the sandbox.
+    // In the second turn, the home has links to other folders: writing through them must not leave the sandbox.
     let site = site_with(
         "warm-agents = 0\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\"]\nreadable = [\"DIR/agent.sh\"]\n\
          environment = { GREETING = \"love\" }\n\

@@ -472,7 +472,7 @@ fn accepted_webhooks_survive_the_death_of_the_service() {
     let maria = world.user("maria", "write");
     let mut service = service;
     for round in 0..5 {
-        let texts = (0..4).map(|place| format!("@journeyman-bot do {round}-{place}."));
+        let texts = (0..4).map(|index| format!("@journeyman-bot do {round}-{index}."));
         let bodies: Vec<Value> = texts.map(|text| world.comment(number, maria, &text).1).collect();
         world.deliver_all(&service, "issue_comment", &bodies);
         std::thread::sleep(std::time::Duration::from_millis(300 * round));
@@ -482,8 +482,8 @@ fn accepted_webhooks_survive_the_death_of_the_service() {
     until_inbox(&service, &["message"; 20]);
     service.settled(&job);
     let all = requests(&prompts(&service, &job)).join("\n");
-    for (round, place) in (0..5).flat_map(|round| (0..4).map(move |place| (round, place))) {
-        assert_eq!(all.matches(&format!("do {round}-{place}.")).count(), 1, "{round}-{place}: {all}");
+    for (round, index) in (0..5).flat_map(|round| (0..4).map(move |index| (round, index))) {
+        assert_eq!(all.matches(&format!("do {round}-{index}.")).count(), 1, "{round}-{index}: {all}");
     }
     let messages = prompts(&service, &job).len() - 1;
     until("an answer is missing", &service, || (world.answers().len() == messages).then_some(()));

@@ -589,8 +589,8 @@ fn check_event(event: &Value) {
         let document: Value = serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
         document["components"]["schemas"].clone()
     });
-    let place = &SCHEMAS["Event"]["discriminator"]["mapping"][event["type"].as_str().unwrap()];
-    let name = place.as_str().unwrap_or_else(|| panic!("the type is not described: {event}")).rsplit('/').next();
+    let reference = &SCHEMAS["Event"]["discriminator"]["mapping"][event["type"].as_str().unwrap()];
+    let name = reference.as_str().unwrap_or_else(|| panic!("the type is not described: {event}")).rsplit('/').next();
     let schema = &SCHEMAS[name.unwrap()]["properties"]["data"];
     let data = event["data"].as_object().unwrap_or_else(|| panic!("{event}"));
     for field in data.keys() {

@@ -41,7 +41,7 @@ fn the_files_of_jobs_in_git_are_packed_while_jobs_go_on_and_refs_of_deleted_jobs
     }
     let service = site.start();
     let job = service.create("[[write b.txt|b]]");
-    until("the packing", || [mirror, &site.repository()].iter().all(|place| files(place) < 20).then_some(()));
+    until("the packing", || [mirror, &site.repository()].iter().all(|repository| files(repository) < 20).then_some(()));
     assert_eq!(service.settled(&job)["status"], "completed");
     let after = git(&site.repository(), &["for-each-ref"]);
     assert!(refs.lines().all(|line| after.contains(line)), "{after}");

@@ -47,7 +47,7 @@ impl Endpoint {
     }
 }
 
-/// Answers the requests of a connection. A killed service breaks it at any place.
+/// Answers the requests of a connection. A killed service breaks it at any byte.
 fn answer(stream: TcpStream, seen: &Mutex<Vec<Request>>, refuses: u64) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut stream = stream;

@@ -56,8 +56,8 @@ pub(super) fn namespace(to: u16) -> Option<(Wire, String)> {
     }
     let namespace = Namespace { name: name.clone(), near: near.clone() };
     // Addresses in the block for network tests (RFC 2544); each process uses a different part of it.
-    let [_, _, place, low] = std::process::id().to_be_bytes();
-    let address = |host: u8| Ipv4Addr::new(198, 18 + place % 2, low, number % 64 * 4 + host);
+    let [_, _, middle, low] = std::process::id().to_be_bytes();
+    let address = |host: u8| Ipv4Addr::new(198, 18 + middle % 2, low, number % 64 * 4 + host);
     let [ours, theirs] = [1, 2].map(|host| format!("{}/30", address(host)));
     let commands = [
         vec!["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &name],

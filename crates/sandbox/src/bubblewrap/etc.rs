@@ -84,7 +84,7 @@ fn mode_of_folder(path: &Path) -> Option<u32> {
 
 /// Writes the folder, with empty folders where folders of the host are mounted.
 fn replace(folder: &Path, mounted: &[PathBuf]) -> io::Result<()> {
-    let (place, draft) = (folder.join(FOLDER), folder.join(format!("{FOLDER}.{}", std::process::id())));
+    let (path, draft) = (folder.join(FOLDER), folder.join(format!("{FOLDER}.{}", std::process::id())));
     // A failed attempt may have left a draft, and the copy cannot overwrite read-only files.
     remove(&draft)?;
     std::fs::create_dir_all(&draft)?;
@@ -99,10 +99,10 @@ fn replace(folder: &Path, mounted: &[PathBuf]) -> io::Result<()> {
     // A rename cannot replace a folder that is not empty.
     let old = folder.join(format!("{FOLDER}.old.{}", std::process::id()));
     remove(&old)?;
-    let had_one = std::fs::rename(&place, &old).is_ok();
-    let renamed = match std::fs::rename(&draft, &place) {
+    let had_one = std::fs::rename(&path, &old).is_ok();
+    let renamed = match std::fs::rename(&draft, &path) {
         // Another process was first.
-        Err(_) if place.is_dir() => std::fs::remove_dir_all(draft),
+        Err(_) if path.is_dir() => std::fs::remove_dir_all(draft),
         renamed => renamed,
     };
     if had_one {

@@ -20,13 +20,13 @@ impl Cgroup {
     /// Freezes the group, which must contain `first`, and waits until every process in it is frozen. Returns false if
     /// there is no freezer, or if the processes could not be frozen.
     pub(crate) async fn freeze(&self, first: Pid) -> bool {
-        let Some(place) = self.freezer() else { return false };
+        let Some(folder) = self.freezer() else { return false };
         // If the sandbox has not entered the group, freezing the group would not freeze the sandbox.
-        if !members(&place.folder).contains(&first) || place.version.set_frozen(&place.folder, true).is_err() {
+        if !members(&folder.path).contains(&first) || folder.version.set_frozen(&folder.path, true).is_err() {
             return false;
         }
         for check in 0..CHECKS {
-            if place.version.is_frozen(&place.folder) {
+            if folder.version.is_frozen(&folder.path) {
                 return true;
             }
             if check > 1 {
@@ -39,17 +39,17 @@ impl Cgroup {
 
     /// Thaws the group, so that its processes continue.
     pub(crate) fn thaw(&self) {
-        if let Some(place) = self.freezer() {
+        if let Some(folder) = self.freezer() {
             // A removed group has no frozen processes.
-            let _ = place.version.set_frozen(&place.folder, false);
+            let _ = folder.version.set_frozen(&folder.path, false);
         }
     }
 
     /// Kills every process of a frozen group, then thaws the group, which version 1 needs for a process to exit. No
     /// process runs again: the signal is already pending when the group is thawed.
     pub(crate) fn kill_frozen(&self) {
-        let Some(place) = self.freezer() else { return };
-        kill_members(&place.folder);
+        let Some(folder) = self.freezer() else { return };
+        kill_members(&folder.path);
         self.thaw();
     }
 
@@ -59,7 +59,7 @@ impl Cgroup {
     }
 
     fn freezer(&self) -> Option<&ControllerFolder> {
-        self.places.iter().find(|place| place.controller == Controller::Freezer)
+        self.folders.iter().find(|folder| folder.controller == Controller::Freezer)
     }
 }
 
@@ -82,8 +82,8 @@ mod tests {
         let mut shell = Command::new("sh");
         shell.args(["-c", script, "sh"]).arg(file).stdin(Stdio::piped());
         let mut shell = shell.spawn().unwrap();
-        for place in &group.places {
-            std::fs::write(place.folder.join("cgroup.procs"), shell.id().to_string()).unwrap();
+        for folder in &group.folders {
+            std::fs::write(folder.path.join("cgroup.procs"), shell.id().to_string()).unwrap();
         }
         shell.stdin.take().unwrap().write_all(b"go\n").unwrap();
         shell

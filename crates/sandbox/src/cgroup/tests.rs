@@ -20,9 +20,9 @@ fn service(name: &str, hierarchies: impl Fn(usize) -> bool) -> Option<(Vec<PathB
     }
     let mut found = Controllers::default();
     found.complete(name);
-    if found.places.len() != CONTROLLERS.len() {
+    if found.folders.len() != CONTROLLERS.len() {
         // This machine does not let root make groups.
-        remove(&found.folders());
+        remove(&found.locked_folders());
         return None;
     }
     let (mut folders, mut locks) = (Vec::new(), Vec::new());
@@ -107,11 +107,11 @@ fn groups_of_a_service_with_the_same_name_are_emptied_before_they_are_used() {
     until("the service has all its groups", || {
         let mut found = own.0.found();
         found.complete(&name("same"));
-        (found.places.len() == CONTROLLERS.len()).then_some(())
+        (found.folders.len() == CONTROLLERS.len()).then_some(())
     });
     assert!(!waiting.join().unwrap().success());
     let group = own.take(Resources::default()).unwrap();
-    assert!(group.places.iter().all(|place| is_empty(&place.folder)));
+    assert!(group.folders.iter().all(|folder| is_empty(&folder.path)));
     drop((group, own));
     assert!(folders.iter().all(|folder| !folder.exists()));
 }
@@ -129,7 +129,7 @@ fn groups_elsewhere_are_found_by_their_record() {
     let own = Cgroups::find(&name("recording"), Some(&record));
     assert!(!inner.exists() && session.exists());
     let written = std::fs::read_to_string(&record).unwrap();
-    assert_eq!(written.lines().map(PathBuf::from).collect::<Vec<_>>(), own.0.found().folders());
+    assert_eq!(written.lines().map(PathBuf::from).collect::<Vec<_>>(), own.0.found().locked_folders());
     drop((own, locks));
     remove(&folders);
 }
@@ -146,7 +146,7 @@ async fn a_group_that_could_not_be_made_at_the_start_is_made_later() {
     })
     .await;
     let group = own.take(Resources::default()).unwrap();
-    assert_eq!(group.places.len(), CONTROLLERS.len());
+    assert_eq!(group.folders.len(), CONTROLLERS.len());
     drop((group, own));
     assert!(folders.iter().all(|folder| !folder.exists()));
 }

@@ -84,8 +84,8 @@ const NAMESPACES: u64 = {
     flags.unsigned_abs() as u64
 };
 
-fn argument(place: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
-    SeccompCondition::new(place, SeccompCmpArgLen::Dword, is, value)
+fn argument(index: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(index, SeccompCmpArgLen::Dword, is, value)
 }
 
 fn family(family: i32) -> Result<SeccompCondition, BackendError> {

@@ -38,10 +38,10 @@ impl OutboxStore for MemoryStore {
     async fn end_task(&self, number: u64, attempt: u32, next: Option<Timestamp>) -> Result<bool, StoreError> {
         let mut tables = self.tables();
         let is_it = |row: &TaskRow| row.task.number == number && row.task.attempt == attempt;
-        let Some(place) = tables.tasks.iter().position(is_it) else { return Ok(false) };
-        match (next, tables.tasks.get_mut(place)) {
+        let Some(index) = tables.tasks.iter().position(is_it) else { return Ok(false) };
+        match (next, tables.tasks.get_mut(index)) {
             (Some(next), Some(row)) => row.due_at = next,
-            _ => drop(tables.tasks.remove(place)),
+            _ => drop(tables.tasks.remove(index)),
         }
         Ok(true)
     }

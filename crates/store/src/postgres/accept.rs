@@ -17,7 +17,7 @@ use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::error::PgError;
-use super::pipeline::{Call, call};
+use super::pipeline::{Query, call};
 use super::write::Writes;
 use crate::accept::{self, Ledger};
 use crate::rows;
@@ -106,7 +106,7 @@ impl Needs {
     /// Returns the statements of the first round trip. The locking queries also return the number of the transaction,
     /// to find out whether the transaction is still in progress if the answer to its commit is lost. The number is
     /// missing only if no project and no job was found; then nothing is written.
-    pub(super) fn calls(&self) -> Vec<Call> {
+    pub(super) fn calls(&self) -> Vec<Query> {
         let mut calls = vec![call!("BEGIN")];
         if !self.projects.is_empty() {
             calls.push(call!(

@@ -3,7 +3,7 @@
 use deadpool_postgres::Pool;
 
 use super::error::PgError;
-use super::pipeline::{Call, call};
+use super::pipeline::{Query, call};
 use super::session::Session;
 
 /// Server settings that can lose acknowledged commits, in a crash or because a commit is on one machine's disk only:
@@ -37,7 +37,7 @@ async fn find(pool: &Pool) -> Result<Vec<(&'static str, String, &'static str)>, 
     let mut found = Vec::new();
     for (name, harmful, advice) in HARMFUL {
         // Reads the value for new connections, not the value for this connection.
-        let text: Call = call!("SELECT reset_val FROM pg_settings WHERE name = $1", name.to_owned());
+        let text: Query = call!("SELECT reset_val FROM pg_settings WHERE name = $1", name.to_owned());
         let rows = session.run(&[text]).await?;
         let value: Option<String> = rows.iter().flatten().next().map(|row| row.try_get("reset_val")).transpose()?;
         found.extend(value.filter(|value| harmful.contains(&value.as_str())).map(|value| (name, value, advice)));

@@ -1,9 +1,9 @@
 //! The epoch of a PostgreSQL database, and the signs that its history was turned back.
 //!
-//! A database has a place: the identifier of its cluster, its own number in it, and the timeline of the server. A
+//! A database has an identity: the identifier of its cluster, its own number in it, and the timeline of the server. A
 //! restored backup is in another database, and a promoted standby and a point-in-time recovery begin a timeline. The
-//! table `meta` has the place in which the database was last used. Each new connection compares both before it is used,
-//! so no process writes to a promoted server with the numbers of the lost history.
+//! table `meta` has the identity under which the database was last used. Each new connection compares both before it is
+//! used, so no process writes to a promoted server with the numbers of the lost history.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,11 +15,11 @@ use tokio_postgres::Client;
 use super::error::PgError;
 use crate::tables::{counted, numbered};
 
-/// Selects the place of the database. Every role may call these functions, unless an administrator has revoked it.
-const PLACE: &str = "
+/// Selects the identity of the database. Every role may call these functions, unless an administrator has revoked it.
+const IDENTITY: &str = "
     SELECT (SELECT system_identifier FROM pg_control_system())::text || '/'
         || (SELECT oid FROM pg_database WHERE datname = current_database())::text || '/'
-        || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) AS place";
+        || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) AS identity";
 
 /// Lets one process at a time begin an epoch.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('journeyman/epoch', 0))";
@@ -43,8 +43,8 @@ pub(super) struct Epochs {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The place of the database; `None` until the store is open.
-    place: Option<String>,
+    /// The identity of the database; `None` until the store is open.
+    identity: Option<String>,
     epoch: Epoch,
 }
 
@@ -69,20 +69,20 @@ impl Epochs {
 
     /// Checks a new connection before it is used. Does nothing until the store is open.
     pub(super) async fn check(&self, client: &Client) -> Result<(), PgError> {
-        let Some(known) = self.known().place.clone() else { return Ok(()) };
-        let place = place(client).await?;
-        if place == known { Ok(()) } else { self.enter(client, place).await }
+        let Some(known) = self.known().identity.clone() else { return Ok(()) };
+        let identity = identity(client).await?;
+        if identity == known { Ok(()) } else { self.enter(client, identity).await }
     }
 
     /// Reads the epoch of a database that is being opened.
     pub(super) async fn open(&self, client: &Client) -> Result<(), PgError> {
-        let place = place(client).await?;
-        self.enter(client, place).await
+        let identity = identity(client).await?;
+        self.enter(client, identity).await
     }
 
     /// Reads the epoch, and begins a new one if the database was turned back. After an error, the connection must be
     /// closed.
-    async fn enter(&self, client: &Client, place: String) -> Result<(), PgError> {
+    async fn enter(&self, client: &Client, identity: String) -> Result<(), PgError> {
         client.batch_execute("BEGIN").await?;
         client.query(LOCK, &[]).await?;
         let (mut epoch, mut before, mut is_due) = (Epoch::default(), None, false);
@@ -95,24 +95,24 @@ impl Epochs {
                 _ => {}
             }
         }
-        let is_back = is_due || before.as_ref().is_some_and(|before| *before != place);
+        let is_back = is_due || before.as_ref().is_some_and(|before| *before != identity);
         if is_back {
             epoch = self.begin(client, &epoch).await?;
         }
         if is_back || before.is_none() {
-            client.execute(PUT, &[&"place", &place.as_bytes()]).await?;
+            client.execute(PUT, &[&"place", &identity.as_bytes()]).await?;
         }
         client.batch_execute("COMMIT").await?;
         if is_back {
             tracing::warn!(
                 base = epoch.base,
-                place,
+                identity,
                 "the database was restored, or its standby was promoted: a new epoch begins, and new events, versions \
                  and cursors have numbers after its base"
             );
         }
         self.base.store(epoch.base, Ordering::SeqCst);
-        *self.known() = Known { place: Some(place), epoch };
+        *self.known() = Known { identity: Some(identity), epoch };
         Ok(())
     }
 
@@ -145,8 +145,8 @@ impl Epochs {
     }
 }
 
-async fn place(client: &Client) -> Result<String, PgError> {
-    Ok(client.query_one(PLACE, &[]).await?.try_get("place")?)
+async fn identity(client: &Client) -> Result<String, PgError> {
+    Ok(client.query_one(IDENTITY, &[]).await?.try_get("identity")?)
 }
 
 fn parse(value: &[u8]) -> Result<Epoch, PgError> {

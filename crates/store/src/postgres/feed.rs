@@ -2,10 +2,10 @@
 
 use journeyman_core::feed::FeedEvent;
 
-use super::pipeline::{Call, call};
+use super::pipeline::{Query, call};
 
 /// Returns the statement that adds events, in order.
-pub(super) fn insert(events: &[FeedEvent]) -> Call {
+pub(super) fn insert(events: &[FeedEvent]) -> Query {
     let texts = |value: fn(&FeedEvent) -> String| events.iter().map(value).collect::<Vec<String>>();
     call!(
         "INSERT INTO feed (project, job, type, at, data)

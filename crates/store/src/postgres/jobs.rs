@@ -23,7 +23,7 @@ use tracing::Instrument as _;
 use super::accept::{Operation, Request};
 use super::error::PgError;
 use super::holds::Probe;
-use super::pipeline::{Call, call};
+use super::pipeline::{Query, call};
 use super::session::Session;
 use super::write::Writes;
 use super::{PostgresStore, holds};
@@ -272,7 +272,7 @@ impl JobLists for PostgresStore {
         };
         let mut merge = Merge::new(filter.limit);
         for some in projects.chunks(PROJECTS_AT_ONCE) {
-            let calls: Vec<Call> = some.iter().map(|project| list(&merge.filter(&filter, project.clone()))).collect();
+            let calls: Vec<Query> = some.iter().map(|project| list(&merge.filter(&filter, project.clone()))).collect();
             for found in self.read_all(&calls).await? {
                 merge.add(found.iter().map(rows::job).collect::<Result<_, PgError>>()?);
             }
@@ -621,7 +621,7 @@ pub(super) const COUNT_OF_PROJECT_AND_STATUS: &str = "
 const PROJECTS_AT_ONCE: usize = 50;
 
 /// Returns the statement that reads the jobs of one project.
-fn list(filter: &JobFilter) -> Call {
+fn list(filter: &JobFilter) -> Query {
     let (before_at, before_id) = lists::beginning(filter);
     let listing = Listing::of(filter);
     let mut call = call!(

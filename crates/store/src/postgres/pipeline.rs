@@ -10,22 +10,22 @@ use super::error::PgError;
 pub(super) type Value = Box<dyn ToSql + Send + Sync>;
 
 /// A statement with its parameters.
-pub(super) struct Call {
+pub(super) struct Query {
     pub(super) sql: &'static str,
     pub(super) values: Vec<Value>,
 }
 
-/// Creates a [`Call`].
+/// Creates a [`Query`].
 macro_rules! call {
     ($sql:expr $(, $value:expr)* $(,)?) => {
-        $crate::postgres::pipeline::Call { sql: $sql, values: vec![$(Box::new($value)),*] }
+        $crate::postgres::pipeline::Query { sql: $sql, values: vec![$(Box::new($value)),*] }
     };
 }
 pub(super) use call;
 
 /// Runs the statements in order, and returns the rows of each. Returns the first error; inside a transaction, the
 /// statements after it have no effect.
-pub(super) async fn run(client: &deadpool_postgres::Client, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
+pub(super) async fn run(client: &deadpool_postgres::Client, calls: &[Query]) -> Result<Vec<Vec<Row>>, PgError> {
     let mut prepared = Vec::with_capacity(calls.len());
     for call in calls {
         // Needs a round trip only when the connection uses the statement for the first time.

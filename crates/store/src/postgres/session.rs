@@ -8,7 +8,7 @@ use deadpool_postgres::{Client, Pool};
 use tokio_postgres::Row;
 
 use super::error::PgError;
-use super::pipeline::{self, Call};
+use super::pipeline::{self, Query};
 
 /// The timeout for a response, slightly longer than the server's statement timeout. Exceeding it indicates a network
 /// failure.
@@ -23,14 +23,14 @@ impl Session {
     }
 
     /// Runs statements in one round trip; see [`pipeline::run`].
-    pub(super) async fn run(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
+    pub(super) async fn run(&self, calls: &[Query]) -> Result<Vec<Vec<Row>>, PgError> {
         let Some(client) = &self.0 else { return Err(released()) };
         let silent = |_| PgError::Lost("the server did not answer in time".to_owned());
         tokio::time::timeout(ANSWER, pipeline::run(client, calls)).await.map_err(silent)?
     }
 
     /// Runs statements like [`Session::run`], without a timeout for the response.
-    pub(super) async fn run_long(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
+    pub(super) async fn run_long(&self, calls: &[Query]) -> Result<Vec<Vec<Row>>, PgError> {
         let Some(client) = &self.0 else { return Err(released()) };
         pipeline::run(client, calls).await
     }

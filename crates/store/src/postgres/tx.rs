@@ -13,7 +13,7 @@ use super::Postgres;
 use super::batch::CONFLICTS;
 use super::connect::PLAN_FOR_MANY;
 use super::error::PgError;
-use super::pipeline::{Call, call};
+use super::pipeline::{Query, call};
 use super::session::Session;
 use crate::spans::transaction;
 use crate::sql::{Database, DbError, Row, Statement, Step, Tx, Value};
@@ -60,7 +60,7 @@ impl Database for Postgres {
     }
 
     async fn run_all(&self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
-        let answers = self.write(statements.into_iter().map(Call::from).collect()).await?;
+        let answers = self.write(statements.into_iter().map(Query::from).collect()).await?;
         Ok(answers.into_iter().map(rows).collect::<Result<_, PgError>>()?)
     }
 
@@ -102,7 +102,7 @@ impl Postgres {
 /// A transaction. Its statements are sent with the next one whose rows are needed.
 struct PostgresTx {
     session: Session,
-    queued: Vec<Call>,
+    queued: Vec<Query>,
     takes_long: bool,
 }
 
@@ -124,7 +124,7 @@ impl Tx for PostgresTx {
 
     async fn query_all(&mut self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, DbError> {
         let first = self.queued.len();
-        self.queued.extend(statements.into_iter().map(Call::from));
+        self.queued.extend(statements.into_iter().map(Query::from));
         let answers = self.send().await?;
         Ok(answers.into_iter().skip(first).map(rows).collect::<Result<_, PgError>>()?)
     }
@@ -141,7 +141,7 @@ impl Tx for PostgresTx {
     }
 }
 
-impl From<Statement> for Call {
+impl From<Statement> for Query {
     fn from(Statement { text, values }: Statement) -> Self {
         Self { sql: text.postgres, values: values.into_iter().map(|value| Box::new(value) as _).collect() }
     }

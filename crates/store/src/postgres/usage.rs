@@ -4,7 +4,7 @@ use journeyman_core::ids::RunId;
 use journeyman_core::job::Job;
 use journeyman_core::usage::UsageSum;
 
-use super::pipeline::{Call, call};
+use super::pipeline::{Query, call};
 use crate::lists::LARGEST_SUM;
 
 /// The usage of a run to add to the sums.
@@ -25,7 +25,7 @@ impl RunSum {
 /// Returns the statement that adds the usage of runs, which have ended, to the sums of their days, projects, models,
 /// authors and keys. Transactions take the locks of the rows in the same order, so they cannot wait for each other in a
 /// circle.
-pub(super) fn add_sums(sums: &[RunSum]) -> Call {
+pub(super) fn add_sums(sums: &[RunSum]) -> Query {
     let numbers = |value: fn(&UsageSum) -> u64| {
         let number = |row: &RunSum| i64::try_from(value(&row.sum)).unwrap_or(i64::MAX);
         sums.iter().map(number).collect::<Vec<i64>>()

@@ -18,7 +18,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::usage::UsageSum;
 
 use super::feed;
-use super::pipeline::{Call, call};
+use super::pipeline::{Query, call};
 use super::usage::{RunSum, add_sums};
 use crate::rows::{job_diff, name_of, to_json};
 use crate::sql::checks::put_watch;
@@ -182,7 +182,7 @@ impl Writes {
 
     /// Returns a query that finds a row if and only if the transaction was committed. Returns `None` if the transaction
     /// only writes states that can safely be written again: a heartbeat, or a turn that began or ended.
-    pub(super) fn evidence(&self) -> Option<Call> {
+    pub(super) fn evidence(&self) -> Option<Query> {
         if let Some((_, message)) = self.messages.first() {
             return Some(call!("SELECT 1 FROM messages WHERE id = $1", message.id.to_string()));
         }
@@ -201,7 +201,7 @@ impl Writes {
 
     /// Returns the statements that write the rows, in an order in which rows are inserted before they are updated;
     /// none if there is nothing to write.
-    pub(super) fn calls(&self) -> Result<Vec<Call>, StoreError> {
+    pub(super) fn calls(&self) -> Result<Vec<Query>, StoreError> {
         let mut calls = Vec::new();
         if !self.inserted.is_empty() {
             calls.push(insert_jobs(&self.inserted)?);
@@ -257,7 +257,7 @@ impl Writes {
 }
 
 /// Returns the statements that write a row of a rare kind.
-fn other(row: &Row) -> Result<Vec<Call>, StoreError> {
+fn other(row: &Row) -> Result<Vec<Query>, StoreError> {
     Ok(match row {
         Row::MessageChanged { id, text } => {
             let source = text.source.as_deref().map(to_json).transpose()?;
@@ -278,8 +278,8 @@ fn other(row: &Row) -> Result<Vec<Call>, StoreError> {
         Row::IssueJob { repository, number, job, project } => {
             vec![put_issue_job(repository, *number, *job, project).into()]
         }
-        Row::Pull(pull) => put_pull(pull).into_iter().map(Call::from).collect(),
-        Row::PullState(pull, state, at) => set_pull_state(pull, *state, *at).into_iter().map(Call::from).collect(),
+        Row::Pull(pull) => put_pull(pull).into_iter().map(Query::from).collect(),
+        Row::PullState(pull, state, at) => set_pull_state(pull, *state, *at).into_iter().map(Query::from).collect(),
         Row::WatchChecks { job, project, sha, since, due_at } => {
             vec![put_watch(*job, project, sha, [*since, *due_at]).into()]
         }
@@ -316,7 +316,7 @@ fn prefers(job: &Job) -> Option<String> {
     job.prefers().map(|worker| worker.to_string())
 }
 
-fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
+fn insert_jobs(jobs: &[Job]) -> Result<Query, StoreError> {
     Ok(call!(
         "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state,
                            branch, diff, effort)
@@ -338,7 +338,7 @@ fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
     ))
 }
 
-fn insert_attributes(attributes: &[JobAttribute]) -> Call {
+fn insert_attributes(attributes: &[JobAttribute]) -> Query {
     call!(
         "INSERT INTO job_attributes (project, attribute, created_at, job)
          SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[])",
@@ -349,7 +349,7 @@ fn insert_attributes(attributes: &[JobAttribute]) -> Call {
     )
 }
 
-fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, StoreError> {
+fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Query, StoreError> {
     Ok(call!(
         "UPDATE jobs
          SET status = new.status, due_at = new.due_at, worker = new.worker, prefers = new.prefers,
@@ -373,7 +373,7 @@ fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, 
     ))
 }
 
-fn insert_messages(messages: &[(u64, Message)]) -> Result<Call, StoreError> {
+fn insert_messages(messages: &[(u64, Message)]) -> Result<Query, StoreError> {
     Ok(call!(
         "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, seq, traceparent, source,
                                key, via, commits)
@@ -396,7 +396,7 @@ fn insert_messages(messages: &[(u64, Message)]) -> Result<Call, StoreError> {
     ))
 }
 
-fn insert_runs(runs: &[Run]) -> Result<Call, StoreError> {
+fn insert_runs(runs: &[Run]) -> Result<Query, StoreError> {
     let running = name_of(&RunStatus::Running)?;
     Ok(call!(
         "INSERT INTO runs (id, job, message, attempt, worker, started_at, usage, status, commits)
@@ -415,7 +415,7 @@ fn insert_runs(runs: &[Run]) -> Result<Call, StoreError> {
     ))
 }
 
-fn deliver_messages(delivered: &[Delivered]) -> Result<Call, StoreError> {
+fn deliver_messages(delivered: &[Delivered]) -> Result<Query, StoreError> {
     Ok(call!(
         "UPDATE messages
          SET status = $4::text, run = new.run, delivered_at = coalesce(messages.delivered_at, new.at)
@@ -428,7 +428,7 @@ fn deliver_messages(delivered: &[Delivered]) -> Result<Call, StoreError> {
     ))
 }
 
-fn end_messages(ended: &[Ended]) -> Call {
+fn end_messages(ended: &[Ended]) -> Query {
     call!(
         "UPDATE messages
          SET status = new.status, finished_at = new.at, commits = new.commits, pr_link = new.pr_link,
@@ -445,7 +445,7 @@ fn end_messages(ended: &[Ended]) -> Call {
     )
 }
 
-fn publish_messages(published: &[Published]) -> Call {
+fn publish_messages(published: &[Published]) -> Query {
     call!(
         "UPDATE messages
          SET published_with = new.later, commits = new.commits, pr_link = new.pr_link
@@ -458,7 +458,7 @@ fn publish_messages(published: &[Published]) -> Call {
     )
 }
 
-fn finish_runs(finished: &[Finished]) -> Call {
+fn finish_runs(finished: &[Finished]) -> Query {
     call!(
         "UPDATE runs
          SET status = new.status, reason = new.reason, finished_at = new.at, usage = new.usage, commits = new.commits
@@ -475,7 +475,7 @@ fn finish_runs(finished: &[Finished]) -> Call {
 }
 
 /// Returns the statement that inserts the tasks of effects, which are due immediately.
-pub(super) fn insert_tasks(tasks: &[(Effect, Timestamp)]) -> Result<Call, StoreError> {
+pub(super) fn insert_tasks(tasks: &[(Effect, Timestamp)]) -> Result<Query, StoreError> {
     Ok(call!(
         "INSERT INTO tasks (kind, effect, created_at, due_at)
          SELECT kind, effect, at, at
@@ -489,7 +489,7 @@ pub(super) fn insert_tasks(tasks: &[(Effect, Timestamp)]) -> Result<Call, StoreE
 
 /// Adds usage to runs as [`Usage::plus`] does: the cost is known if both costs are known, or if the run has used
 /// nothing before.
-fn add_usage(used: &BTreeMap<RunId, Usage>) -> Result<Call, StoreError> {
+fn add_usage(used: &BTreeMap<RunId, Usage>) -> Result<Query, StoreError> {
     Ok(call!(
         "UPDATE runs
          SET usage = json_build_object(
@@ -517,7 +517,7 @@ fn add_usage(used: &BTreeMap<RunId, Usage>) -> Result<Call, StoreError> {
     ))
 }
 
-fn insert_log(log: &[(JobId, LogEntry)]) -> Call {
+fn insert_log(log: &[(JobId, LogEntry)]) -> Query {
     call!(
         "INSERT INTO log (job, seq, type, at, run, data)
          SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[])",
@@ -530,7 +530,7 @@ fn insert_log(log: &[(JobId, LogEntry)]) -> Call {
     )
 }
 
-fn put_windows(windows: &BTreeMap<(ProjectId, &'static str), Window>) -> Call {
+fn put_windows(windows: &BTreeMap<(ProjectId, &'static str), Window>) -> Query {
     call!(
         "INSERT INTO rate_windows (project, kind, started_at, used)
          SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
@@ -542,7 +542,7 @@ fn put_windows(windows: &BTreeMap<(ProjectId, &'static str), Window>) -> Call {
     )
 }
 
-fn put_keys(keys: &BTreeMap<(String, String), Remembered<Answer>>) -> Result<Call, StoreError> {
+fn put_keys(keys: &BTreeMap<(String, String), Remembered<Answer>>) -> Result<Query, StoreError> {
     Ok(call!(
         "INSERT INTO idempotency_keys (project, key, fingerprint, at, record)
          SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[], $5::text[])

@@ -8,7 +8,7 @@ use journeyman_core::poll::{Cursor, Poll, PollProblem};
 use journeyman_core::position::DiffSide;
 use journeyman_core::pull::compared::{ComparedDocument, ComparedPull, DueComparison};
 use journeyman_core::pull::{
-    Comment, CommentState, IndexedPull, LinePlace, LocalPull, NewComment, Resolution, Verdict,
+    Comment, CommentState, IndexedPull, LinePosition, LocalPull, NewComment, Resolution, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -111,16 +111,16 @@ pub(crate) fn comment<R: Columns>(row: &R) -> Read<Comment, R> {
         verdict: verdict(&at)?,
         resolved: resolution(&at)?,
     };
-    Ok(Comment { place: at.number("place")?, comment })
+    Ok(Comment { number: at.number("place")?, comment })
 }
 
 pub(crate) fn comment_state<R: Columns>(row: &R) -> Read<CommentState, R> {
     let at = At::new("comments", row, &["repository"])?;
-    Ok(CommentState { place: at.number("place")?, resolved: resolution(&at)? })
+    Ok(CommentState { number: at.number("place")?, resolved: resolution(&at)? })
 }
 
-/// Returns the number of a pull request, the number of an author's comments on it, and the places of the author's latest
-/// reviews that approve the changes, and that request changes.
+/// Returns the number of a pull request, the number of an author's comments on it, and the numbers of the author's
+/// latest reviews that approve the changes, and that request changes.
 pub(crate) fn reviews_of_author<R: Columns>(row: &R) -> Read<(u64, u64, Option<u64>, Option<u64>), R> {
     let at = At::new("comments", row, &["repository"])?;
     let (approval, request) = (at.number_or_null("approval")?, at.number_or_null("request")?);
@@ -139,10 +139,10 @@ fn verdict<R: Columns>(at: &At<'_, R>) -> Read<Verdict, R> {
     Verdict::parse(&name).ok_or_else(|| at.corrupt("verdict is unknown"))
 }
 
-fn line<R: Columns>(at: &At<'_, R>) -> Read<Option<LinePlace>, R> {
+fn line<R: Columns>(at: &At<'_, R>) -> Read<Option<LinePosition>, R> {
     let Some(path) = at.row.text("path")? else { return Ok(None) };
     let side = DiffSide::parse(&at.text("side")?).ok_or_else(|| at.corrupt("side is unknown"))?;
-    Ok(Some(LinePlace { path, side, line: at.number("line")?, hunk: at.text("hunk")? }))
+    Ok(Some(LinePosition { path, side, line: at.number("line")?, hunk: at.text("hunk")? }))
 }
 
 pub(crate) fn pull<R: Columns>(row: &R) -> Read<LocalPull, R> {

@@ -16,7 +16,7 @@ pub(crate) fn slack_code<R: Columns>(row: &R) -> Read<UserId, R> {
     At::new("slack_codes", row, &[])?.parsed("owner")
 }
 
-fn place<R: Columns>(at: &At<'_, R>) -> Read<SlackThreadId, R> {
+fn thread_id<R: Columns>(at: &At<'_, R>) -> Read<SlackThreadId, R> {
     Ok(SlackThreadId { workspace: at.parsed("workspace")?, channel: at.text("channel")?, thread: at.text("thread")? })
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn slack_event<R: Columns>(row: &R) -> Read<SlackInboxEvent, R> {
     let outcome = row.text("outcome")?.map(|_| at.named("outcome")).transpose()?;
     Ok(SlackInboxEvent {
         number: at.number("number")?,
-        place: place(&at)?,
+        thread: thread_id(&at)?,
         event_id: at.text("event_id")?,
         ts: at.text("ts")?,
         content: at.json("content")?,
@@ -41,14 +41,14 @@ pub(crate) fn slack_event<R: Columns>(row: &R) -> Read<SlackInboxEvent, R> {
 
 pub(crate) fn slack_thread<R: Columns>(row: &R) -> Read<SlackThread, R> {
     let at = At::new("slack_threads", row, &["workspace", "channel", "thread"])?;
-    Ok(SlackThread { place: place(&at)?, project: at.parsed("project")?, job: at.parsed("job")? })
+    Ok(SlackThread { id: thread_id(&at)?, project: at.parsed("project")?, job: at.parsed("job")? })
 }
 
 pub(crate) fn slack_post<R: Columns>(row: &R) -> Read<SlackPost, R> {
     let at = At::new("slack_posts", row, &["workspace", "channel", "thread", "purpose"])?;
     Ok(SlackPost {
         number: at.number("number")?,
-        place: place(&at)?,
+        thread: thread_id(&at)?,
         purpose: at.text("purpose")?,
         content: at.json("content")?,
         ts: row.text("ts")?,

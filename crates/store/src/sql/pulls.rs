@@ -136,8 +136,8 @@ impl<B: Database> PullStore for SqlStore<B> {
             marker,
         );
         let found = self.run(vec![lock(&repository), insert, find]).await?;
-        let place = found.first().map(|row: &Row| row.number("place")).transpose()?.flatten();
-        Ok(place.and_then(|place| u64::try_from(place).ok()))
+        let number = found.first().map(|row: &Row| row.number("place")).transpose()?.flatten();
+        Ok(number.and_then(|number| u64::try_from(number).ok()))
     }
 }
 
@@ -202,7 +202,7 @@ pub(crate) fn end(pull: &LocalPull) -> Statement {
 
 /// Returns the statement that stores a comment.
 pub(crate) fn put_comment(repository: &str, pull: u64, comment: &Comment) -> Statement {
-    let Comment { place, comment } = comment;
+    let Comment { number, comment } = comment;
     let (line, resolved) = (comment.line.as_ref(), comment.resolved.as_ref());
     sql!(
         "INSERT INTO comments
@@ -214,7 +214,7 @@ pub(crate) fn put_comment(repository: &str, pull: u64, comment: &Comment) -> Sta
                        resolved_by = excluded.resolved_by, resolved_at = excluded.resolved_at",
         repository,
         pull,
-        *place,
+        *number,
         &comment.author,
         comment.author_id.as_ref(),
         &comment.body,
@@ -233,11 +233,11 @@ pub(crate) fn put_comment(repository: &str, pull: u64, comment: &Comment) -> Sta
 }
 
 /// Returns the statement that removes a draft of a comment.
-pub(crate) fn remove_draft(repository: &str, pull: u64, place: u64) -> Statement {
+pub(crate) fn remove_draft(repository: &str, pull: u64, comment: u64) -> Statement {
     sql!(
         "DELETE FROM comments WHERE repository = $1 AND number = $2 AND place = $3 AND draft <> 0",
         repository,
         pull,
-        place,
+        comment,
     )
 }

@@ -72,16 +72,16 @@ impl<B: Database> SlackStore for SqlStore<B> {
     }
 
     async fn slack_events(&self, filter: SlackEventFilter) -> Result<Vec<SlackInboxEvent>, StoreError> {
-        let SlackEventFilter { workspace, place, before, limit } = filter;
-        let query = match place {
-            Some(place) => events_of_thread(&place, before, limit),
+        let SlackEventFilter { workspace, thread, before, limit } = filter;
+        let query = match thread {
+            Some(thread) => events_of_thread(&thread, before, limit),
             None => events(workspace, before, limit),
         };
         self.all(query, rows::slack_event).await
     }
 
-    async fn slack_thread(&self, place: SlackThreadId) -> Result<Option<SlackThread>, StoreError> {
-        self.find(thread(&place), rows::slack_thread).await
+    async fn slack_thread(&self, id: SlackThreadId) -> Result<Option<SlackThread>, StoreError> {
+        self.find(thread(&id), rows::slack_thread).await
     }
 
     async fn claim_slack_posts(
@@ -160,13 +160,13 @@ fn events(workspace: SlackWorkspaceId, before: Option<u64>, limit: usize) -> Sta
 }
 
 /// Returns the statement that selects the newest events of a thread before one.
-fn events_of_thread(place: &SlackThreadId, before: Option<u64>, limit: usize) -> Statement {
+fn events_of_thread(thread: &SlackThreadId, before: Option<u64>, limit: usize) -> Statement {
     sql!(
         "SELECT * FROM slack_events
          WHERE workspace = $1 AND channel = $2 AND thread = $3 AND number < $4 ORDER BY number DESC LIMIT $5",
-        place.workspace.to_string(),
-        &place.channel,
-        &place.thread,
+        thread.workspace.to_string(),
+        &thread.channel,
+        &thread.thread,
         before.unwrap_or(u64::MAX),
         limit,
     )
@@ -183,12 +183,12 @@ fn posts(workspace: SlackWorkspaceId, before: Option<u64>, limit: usize) -> Stat
 }
 
 /// Returns the statement that selects a thread.
-fn thread(place: &SlackThreadId) -> Statement {
+fn thread(id: &SlackThreadId) -> Statement {
     sql!(
         "SELECT * FROM slack_threads WHERE workspace = $1 AND channel = $2 AND thread = $3",
-        place.workspace.to_string(),
-        &place.channel,
-        &place.thread,
+        id.workspace.to_string(),
+        &id.channel,
+        &id.thread,
     )
 }
 
@@ -205,7 +205,7 @@ fn decide(event: u64, attempt: u32, decision: SlackDecision) -> Result<Vec<State
         event,
         attempt,
     )];
-    if let Some(SlackThread { place, project, job }) = thread {
+    if let Some(SlackThread { id, project, job }) = thread {
         statements.push(sql!(
             "INSERT INTO slack_threads (workspace, channel, thread, project, job)
              SELECT $3::text, $4::text, $5::text, $6::text, $7::text
@@ -213,14 +213,14 @@ fn decide(event: u64, attempt: u32, decision: SlackDecision) -> Result<Vec<State
              ON CONFLICT DO NOTHING",
             event,
             attempt,
-            place.workspace.to_string(),
-            place.channel,
-            place.thread,
+            id.workspace.to_string(),
+            id.channel,
+            id.thread,
             project.as_str(),
             job.to_string(),
         ));
     }
-    for NewSlackPost { place, purpose, content } in posts {
+    for NewSlackPost { thread, purpose, content } in posts {
         statements.push(sql!(
             "INSERT INTO slack_posts (workspace, channel, thread, purpose, content, state, created_at, due_at)
              SELECT $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, $9::bigint, $9::bigint
@@ -228,9 +228,9 @@ fn decide(event: u64, attempt: u32, decision: SlackDecision) -> Result<Vec<State
              ON CONFLICT DO NOTHING",
             event,
             attempt,
-            place.workspace.to_string(),
-            place.channel,
-            place.thread,
+            thread.workspace.to_string(),
+            thread.channel,
+            thread.thread,
             purpose,
             to_json(&content)?,
             SlackPostState::Open.name(),

@@ -54,8 +54,8 @@ pub(super) struct Related {
 
 /// A part of [`Related`].
 pub(super) trait Part: Clone {
-    /// Returns the place of this part.
-    fn place(related: &mut Related) -> &mut Option<(Instant, Self)>;
+    /// Returns the entry of this part.
+    fn entry(related: &mut Related) -> &mut Option<(Instant, Self)>;
 
     /// Returns true if the part is small enough to be kept.
     fn is_small(&self) -> bool;
@@ -66,7 +66,7 @@ pub(super) trait Part: Clone {
 pub(super) struct Extras(pub(super) Option<JobExtras>);
 
 impl Part for Extras {
-    fn place(related: &mut Related) -> &mut Option<(Instant, Self)> {
+    fn entry(related: &mut Related) -> &mut Option<(Instant, Self)> {
         &mut related.extras
     }
 
@@ -80,7 +80,7 @@ impl Part for Extras {
 pub(super) struct Newest(pub(super) Option<Message>);
 
 impl Part for Newest {
-    fn place(related: &mut Related) -> &mut Option<(Instant, Self)> {
+    fn entry(related: &mut Related) -> &mut Option<(Instant, Self)> {
         &mut related.newest
     }
 
@@ -120,7 +120,7 @@ impl JobCache {
     pub(super) fn related<T: Part>(&self, id: JobId, now: Instant) -> Result<T, CacheVersion> {
         let mut inner = self.inner();
         let version = CacheVersion(inner.commits);
-        let known = inner.get(id).and_then(|entry| T::place(&mut entry.related).as_ref());
+        let known = inner.get(id).and_then(|entry| T::entry(&mut entry.related).as_ref());
         match known {
             Some((at, part)) if now.saturating_duration_since(*at) < FRESH => Ok(part.clone()),
             _ => Err(version),
@@ -134,7 +134,7 @@ impl JobCache {
             && part.is_small()
             && let Some(entry) = inner.get(id)
         {
-            *T::place(&mut entry.related) = Some((now, part.clone()));
+            *T::entry(&mut entry.related) = Some((now, part.clone()));
         }
     }
 

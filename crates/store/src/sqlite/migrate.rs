@@ -187,7 +187,7 @@ mod tests {
             "SELECT day, project, author, runs, unpriced, input_tokens, cached_tokens, cost_micros FROM usage_days";
         let found: (i64, String, String, i64, i64, i64, i64, i64) = db
             .query_row(text, [], |row| {
-                let at = |place| row.get(place);
+                let at = |index| row.get(index);
                 Ok((at(0)?, row.get(1)?, row.get(2)?, at(3)?, at(4)?, at(5)?, at(6)?, at(7)?))
             })
             .unwrap();

@@ -59,16 +59,16 @@ fn rewrite_log(path: &Path, log: &Path) -> Result<(), OpenError> {
 /// Rewrites the content of a file in place. This makes pages dirty that the kernel considers clean, so that the result
 /// of the fsync is reliable.
 fn rewrite(file: &File) -> io::Result<()> {
-    let (mut piece, mut place) = (vec![0; PIECE], 0);
+    let (mut piece, mut offset) = (vec![0; PIECE], 0);
     loop {
-        let count = match file.read_at(&mut piece, place) {
+        let count = match file.read_at(&mut piece, offset) {
             Ok(0) => return file.sync_all(),
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        file.write_all_at(&piece[..count], place)?;
-        place += count as u64;
+        file.write_all_at(&piece[..count], offset)?;
+        offset += count as u64;
     }
 }
 

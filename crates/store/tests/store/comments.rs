@@ -10,7 +10,9 @@ use journeyman_core::inbox::InboxState;
 use journeyman_core::ports::{AdminError, InboxFilter};
 use journeyman_core::position::DiffSide;
 use journeyman_core::pull::comment::SERVICE;
-use journeyman_core::pull::{Comment, CommentState, LinePlace, NewComment, NewPull, PullReviews, Resolution, Verdict};
+use journeyman_core::pull::{
+    Comment, CommentState, LinePosition, NewComment, NewPull, PullReviews, Resolution, Verdict,
+};
 use journeyman_core::refusal::{Refusal, RefusalKind, ResourceKind};
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::{Refused as _, Seeds as _, decide_on};
@@ -21,8 +23,8 @@ const fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-fn line() -> LinePlace {
-    LinePlace { path: "src/größe.rs".into(), side: DiffSide::Old, line: 7, hunk: "@@ -7 +7 @@\n-a\n+b".into() }
+fn line() -> LinePosition {
+    LinePosition { path: "src/größe.rs".into(), side: DiffSide::Old, line: 7, hunk: "@@ -7 +7 @@\n-a\n+b".into() }
 }
 
 fn by(author: &str, body: &str) -> NewComment {
@@ -65,7 +67,7 @@ async fn a_comment_and_its_event_are_stored_together() {
         fixture.open_pull().await;
         let comment = NewComment { line: Some(line()), ..by("ada", "Why?") };
         store.comment("shop", 1, comment.clone()).await.unwrap();
-        assert_eq!(fixture.comments().await, [Comment { place: 1, comment }], "{name}");
+        assert_eq!(fixture.comments().await, [Comment { number: 1, comment }], "{name}");
         let events = store.inbox(InboxFilter::newest(Some("shop".parse().unwrap()), 9)).await.unwrap();
         let found: Vec<_> = events.iter().map(|event| (event.delivery.as_str(), event.state)).collect();
         assert_eq!(found, [("comment/shop/1/1", InboxState::Received)], "{name}");
@@ -92,7 +94,7 @@ async fn drafts_are_submitted_with_the_review_of_their_author_or_removed() {
         let comment = Verdict::Comment;
         assert_eq!(verdicts, [comment, comment, comment, Verdict::RequestChanges], "{name}");
         let found: Vec<_> = (fixture.comments().await.into_iter())
-            .map(|one| (one.place, one.comment.body, one.comment.review, one.comment.is_draft, one.comment.line))
+            .map(|one| (one.number, one.comment.body, one.comment.review, one.comment.is_draft, one.comment.line))
             .collect();
         let expected = [
             (1, "one".to_owned(), Some(5), false, Some(line())),
@@ -121,24 +123,24 @@ async fn comments_on_a_line_are_resolved_and_opened_again() {
         }
         let before = fixture.comments().await;
         let resolution = Resolution { by: "bob".to_owned(), at: at(7) };
-        let resolve = async |place: u64, resolution: Option<Resolution>| {
-            let decide = move |state: &_| decision::pull::resolve(state, place, resolution.as_ref(), audit());
+        let resolve = async |number: u64, resolution: Option<Resolution>| {
+            let decide = move |state: &_| decision::pull::resolve(state, number, resolution.as_ref(), audit());
             decide_on(&**store, PullLines("shop".to_owned(), 1), at(7), decide).await.map(drop)
         };
         let resolved = async || {
             let comments = fixture.comments().await.into_iter();
-            comments.filter_map(|one| Some((one.place, one.comment.resolved?))).collect::<Vec<_>>()
+            comments.filter_map(|one| Some((one.number, one.comment.resolved?))).collect::<Vec<_>>()
         };
         for _ in 0..2 {
             resolve(1, Some(resolution.clone())).await.unwrap();
         }
         assert_eq!(resolved().await, [(1, resolution.clone()), (4, resolution.clone())], "{name}");
         assert_eq!(store.audit(None, 9).await.unwrap().len(), 1, "{name}: the second change had no effect");
-        let state = |place, resolved| CommentState { place, resolved };
+        let state = |number, resolved| CommentState { number, resolved };
         let expected = [state(1, Some(resolution.clone())), state(3, None), state(4, Some(resolution.clone()))];
         assert_eq!(store.comment_states("shop".into(), 1).await.unwrap(), expected, "{name}: all but the draft");
-        for (place, case) in [(2, "a draft"), (3, "a comment without a line"), (9, "no comment")] {
-            let refused = resolve(place, Some(resolution.clone())).await;
+        for (number, case) in [(2, "a draft"), (3, "a comment without a line"), (9, "no comment")] {
+            let refused = resolve(number, Some(resolution.clone())).await;
             assert_eq!(refused.refused(), Err((RefusalKind::NotFound, ResourceKind::Comment)), "{name}: {case}");
         }
         resolve(4, None).await.unwrap();
@@ -154,8 +156,11 @@ async fn the_reviews_of_several_pull_requests_are_counted_at_once() {
             let new = NewPull { title: "T".into(), head: head.into(), ..NewPull::default() };
             store.open_pull("shop".into(), "main".into(), new, at(1)).await.unwrap().unwrap();
         }
-        let review =
-            |author: &str, place: u64, verdict: Verdict| NewComment { review: Some(place), verdict, ..by(author, "") };
+        let review = |author: &str, number: u64, verdict: Verdict| NewComment {
+            review: Some(number),
+            verdict,
+            ..by(author, "")
+        };
         let part = NewComment { line: Some(line()), review: Some(3), ..by("bob", "part of a review") };
         for (number, comment) in [
             (1, by("ada", "one")),
@@ -198,13 +203,13 @@ async fn the_service_writes_a_comment_once() {
         let write = |number, marker: &str, text: &str| {
             store.comment_once("shop".into(), number, marker.to_owned(), answer(text))
         };
-        for (number, marker, text, place) in [
+        for (pull, marker, text, number) in [
             (1, "a", "Done.", Some(2)),
             (1, "a", "Done again.", Some(2)),
             (1, "b", "Also done.", Some(3)),
             (2, "a", "Done.", None),
         ] {
-            assert_eq!(write(number, marker, text).await.unwrap(), place, "{name}: {text}");
+            assert_eq!(write(pull, marker, text).await.unwrap(), number, "{name}: {text}");
         }
         let bodies: Vec<String> = fixture.comments().await.into_iter().map(|one| one.comment.body).collect();
         assert_eq!(bodies, ["@journeyman go on", "Done.", "Also done."], "{name}");

@@ -478,7 +478,7 @@ async fn lists_are_read_in_pages() {
         }
         let other = fixture.job().await;
         let messages = fixture.store.messages(id).await.unwrap();
-        let after = |place: usize| Some(messages[place].id);
+        let after = |index: usize| Some(messages[index].id);
         assert_eq!(fixture.store.messages_after(id, None, 2).await.unwrap(), messages[..2], "{name}");
         assert_eq!(fixture.store.messages_after(id, after(1), 9).await.unwrap(), messages[2..], "{name}");
         assert_eq!(fixture.store.newest_message(id).await.unwrap().as_ref(), messages.last(), "{name}");
@@ -662,14 +662,14 @@ async fn usage_is_added_up_by_day_project_model_author_and_key() {
         let report = async |query: UsageQuery| {
             let lines = fixture.store.usage(query).await.unwrap();
             let line = |line: UsageLine| {
-                let place = [
+                let groups = [
                     line.day.map(|day| (day - today).to_string()),
                     line.project.map(|project| project.to_string()),
                     line.author,
                     line.key.map(|_| "key".to_owned()),
                 ];
-                let place: Vec<String> = place.into_iter().flatten().collect();
-                (place.join(" "), line.sum.runs, line.sum.input_tokens, line.sum.cost_micros, line.sum.unpriced)
+                let groups: Vec<String> = groups.into_iter().flatten().collect();
+                (groups.join(" "), line.sum.runs, line.sum.input_tokens, line.sum.cost_micros, line.sum.unpriced)
             };
             lines.into_iter().map(line).collect::<Vec<_>>()
         };

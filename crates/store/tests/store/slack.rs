@@ -30,13 +30,13 @@ fn id(number: u128) -> SlackWorkspaceId {
     SlackWorkspaceId::from_uuid(Uuid::from_u128(number))
 }
 
-fn place(channel: &str, thread: &str) -> SlackThreadId {
+fn thread_id(channel: &str, thread: &str) -> SlackThreadId {
     SlackThreadId { workspace: id(1), channel: channel.to_owned(), thread: thread.to_owned() }
 }
 
 fn post(channel: &str, purpose: &str) -> NewSlackPost {
     let content = SlackPostContent::Text(purpose.to_owned());
-    NewSlackPost { place: place(channel, "1.0"), purpose: purpose.to_owned(), content }
+    NewSlackPost { thread: thread_id(channel, "1.0"), purpose: purpose.to_owned(), content }
 }
 
 impl Fixture {
@@ -103,7 +103,7 @@ impl Fixture {
         next: SlackNext,
         posts: Vec<NewSlackPost>,
     ) -> bool {
-        let thread = Some(SlackThread { place: event.place.clone(), project: shop(), job });
+        let thread = Some(SlackThread { id: event.thread.clone(), project: shop(), job });
         let decision = SlackDecision { next, job: Some((job, None)), thread, posts, at: self.world.now() };
         self.store.decide_slack_event(event.number, event.attempts, decision).await.unwrap()
     }
@@ -178,7 +178,7 @@ async fn a_removed_workspace_leaves_nothing_and_is_remembered() {
         assert!(!fixture.receive_slack("Ev2", "1.0", "1.0").await, "{name}");
         assert!(all_stored::<SlackWorkspace>(&*fixture.store, None).await.is_empty(), "{name}");
         assert!(fixture.store.slack_secrets(id(1)).await.unwrap().is_empty(), "{name}");
-        assert_eq!(fixture.store.slack_thread(event.place).await.unwrap(), None, "{name}");
+        assert_eq!(fixture.store.slack_thread(event.thread).await.unwrap(), None, "{name}");
         assert!(fixture.store.slack_posts(id(1), None, 10).await.unwrap().is_empty(), "{name}");
     }
 }
@@ -203,11 +203,12 @@ async fn events_are_stored_once_and_claimed_in_the_order_of_their_thread() {
         fixture.world.advance(SLACK_LEASE);
         assert_eq!(ids(&fixture.claim_slack().await), ["Ev1", "Ev3"], "{name}: their process died");
         assert!(fixture.store.slack_posts(id(1), None, 10).await.unwrap().is_empty(), "{name}");
-        let filter = SlackEventFilter { workspace: id(1), place: Some(place("C1", "1.0")), before: None, limit: 10 };
+        let filter =
+            SlackEventFilter { workspace: id(1), thread: Some(thread_id("C1", "1.0")), before: None, limit: 10 };
         let listed = fixture.store.slack_events(filter).await.unwrap();
         assert_eq!(ids(&listed), ["Ev2", "Ev1"], "{name}");
         assert_eq!(listed[0].outcome, Some(SlackOutcome::JobCreated), "{name}");
-        assert!(fixture.store.slack_thread(place("C1", "1.0")).await.unwrap().is_some(), "{name}");
+        assert!(fixture.store.slack_thread(thread_id("C1", "1.0")).await.unwrap().is_some(), "{name}");
     }
 }
 
@@ -225,7 +226,7 @@ async fn posts_are_stored_once_and_sent_to_each_channel_one_after_the_other() {
         }
         let claimed = fixture.claim_posts().await;
         let claims: Vec<_> =
-            claimed.iter().map(|post| (post.place.channel.as_str(), post.purpose.as_str(), post.claims)).collect();
+            claimed.iter().map(|post| (post.thread.channel.as_str(), post.purpose.as_str(), post.claims)).collect();
         assert_eq!(claims, [("C1", "a", 1), ("C2", "a", 1)], "{name}");
         assert!(fixture.claim_posts().await.is_empty(), "{name}");
         let finished = fixture.posted(&claimed[0], SlackPostState::Done, None);
@@ -251,10 +252,10 @@ async fn posts_are_stored_once_and_sent_to_each_channel_one_after_the_other() {
 }
 
 /// Returns the post of the status of a job's first message, in a thread.
-async fn status(fixture: &Fixture, job: JobId, place: SlackThreadId) -> NewSlackPost {
+async fn status(fixture: &Fixture, job: JobId, thread: SlackThreadId) -> NewSlackPost {
     let message = fixture.store.messages(job).await.unwrap().remove(0).id;
     let content = SlackPostContent::Status { project: shop(), job, message };
-    NewSlackPost { place, purpose: format!("status/{message}"), content }
+    NewSlackPost { thread, purpose: format!("status/{message}"), content }
 }
 
 #[tokio::test]
@@ -266,26 +267,26 @@ async fn a_deleted_job_leaves_no_thread_event_or_post() {
         for (thread, job) in ["1.0", "2.0", "3.0"].into_iter().zip(jobs) {
             fixture.receive_slack(&format!("Ev{thread}"), thread, thread).await;
             let event = fixture.claim_slack().await.remove(0);
-            let reply = NewSlackPost { place: event.place.clone(), ..post("C1", "reply") };
-            let posts = vec![status(&fixture, job, event.place.clone()).await, reply];
+            let reply = NewSlackPost { thread: event.thread.clone(), ..post("C1", "reply") };
+            let posts = vec![status(&fixture, job, event.thread.clone()).await, reply];
             assert!(fixture.decide_slack_for(job, &event, done(), posts).await, "{name}");
         }
         // Another job was created in the thread of the first one, which keeps its job.
         fixture.receive_slack("Ev1.1", "1.0", "1.1").await;
         let event = fixture.claim_slack().await.remove(0);
-        let posts = vec![status(&fixture, jobs[2], event.place.clone()).await];
+        let posts = vec![status(&fixture, jobs[2], event.thread.clone()).await];
         assert!(fixture.decide_slack_for(jobs[2], &event, done(), posts).await, "{name}");
 
         let left = async || {
-            let filter = SlackEventFilter { workspace: id(1), place: None, before: None, limit: 10 };
+            let filter = SlackEventFilter { workspace: id(1), thread: None, before: None, limit: 10 };
             let events = fixture.store.slack_events(filter).await.unwrap();
             let posts = fixture.store.slack_posts(id(1), None, 10).await.unwrap();
             let mut threads = Vec::new();
             for thread in ["1.0", "2.0", "3.0"] {
-                let found = fixture.store.slack_thread(place("C1", thread)).await.unwrap();
+                let found = fixture.store.slack_thread(thread_id("C1", thread)).await.unwrap();
                 threads.extend(found.map(|found| found.job));
             }
-            let posts: Vec<String> = posts.into_iter().map(|post| post.place.thread).collect();
+            let posts: Vec<String> = posts.into_iter().map(|post| post.thread.thread).collect();
             (threads, events.into_iter().map(|event| event.event_id).collect::<Vec<_>>(), posts)
         };
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();

@@ -601,7 +601,7 @@ async fn comments_stay_in_order() {
         }
         let found = store.comments("shop".into(), 1).await.unwrap();
         let seen: Vec<_> =
-            found.iter().map(|one| (one.place, one.comment.body.as_str(), one.comment.message)).collect();
+            found.iter().map(|one| (one.number, one.comment.body.as_str(), one.comment.message)).collect();
         assert_eq!(seen, [(1, "one", None), (2, "two", Some(message))], "{name}");
     }
 }

@@ -24,10 +24,10 @@ use self::filter::filtered;
 use self::pulls::pulls;
 use self::sender::Sender;
 use super::state::{Repository, State, User};
-use super::{Call, Reply};
+use super::{ApiRequest, Reply};
 
 /// Answers a request.
-pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
+pub(super) fn answer(state: &mut State, call: &ApiRequest) -> Reply {
     let Some(("2.0", rest)) = call.segments.split_first().map(|(version, rest)| (version.as_str(), rest)) else {
         return error(404, "Resource not found");
     };
@@ -54,7 +54,7 @@ pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
 }
 
 /// Answers with the permissions that the user has on repositories of a workspace.
-fn own_permissions(state: &State, call: &Call, sender: &Sender, workspace: &str) -> Reply {
+fn own_permissions(state: &State, call: &ApiRequest, sender: &Sender, workspace: &str) -> Reply {
     if sender.is_access_token {
         return sender.lacks("account");
     }
@@ -77,7 +77,7 @@ fn own_permissions(state: &State, call: &Call, sender: &Sender, workspace: &str)
 }
 
 /// Answers a request about the members of a workspace. Members are the users with a permission on a repository.
-fn members(state: &mut State, call: &Call, sender: &Sender, workspace: &str, below: &[&str]) -> Reply {
+fn members(state: &mut State, call: &ApiRequest, sender: &Sender, workspace: &str, below: &[&str]) -> Reply {
     let is_member = |user: &&User| {
         let mut within = state.repositories.iter().filter(|one| one.path.starts_with(&format!("{workspace}/")));
         !user.is_bot && !state.closed.contains(&user.id) && within.any(|one| one.permissions.contains_key(&user.id))
@@ -105,7 +105,7 @@ fn members(state: &mut State, call: &Call, sender: &Sender, workspace: &str, bel
 }
 
 /// Answers with the permissions of users on a repository.
-fn permissions(state: &State, call: &Call, sender: &Sender, found: &Repository) -> Reply {
+fn permissions(state: &State, call: &ApiRequest, sender: &Sender, found: &Repository) -> Reply {
     if !sender.administers(found) {
         return sender.lacks("repository:admin");
     }
@@ -129,7 +129,7 @@ fn no_repository(path: &str) -> Reply {
 }
 
 /// Answers a request about a repository.
-fn repository(state: &mut State, call: &Call, sender: &Sender, path: &str, below: &[&str]) -> Reply {
+fn repository(state: &mut State, call: &ApiRequest, sender: &Sender, path: &str, below: &[&str]) -> Reply {
     let Some(found) = state.by_path(path).cloned() else { return no_repository(path) };
     let may_see = match sender.is_access_token {
         true => sender.token.repository.is_none_or(|id| id == found.id),

@@ -20,10 +20,10 @@ use self::comments::react;
 use self::pulls::{create_pull, in_pull, list_pulls};
 use self::request::{Request, level, level_in, level_of};
 use super::state::{Repository, State, Token, User};
-use super::{Call, Reply};
+use super::{ApiRequest, Reply};
 
 /// Answers a request.
-pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
+pub(super) fn answer(state: &mut State, call: &ApiRequest) -> Reply {
     let authorization = call.headers.get("authorization").and_then(|value| value.to_str().ok());
     let Some(authorization) = authorization else { return anonymous(call) };
     let Some((user, token)) = state.signed_in(authorization.strip_prefix("Bearer ")) else {
@@ -41,14 +41,14 @@ pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
 }
 
 /// Answers a request without a token.
-fn anonymous(call: &Call) -> Reply {
+fn anonymous(call: &ApiRequest) -> Reply {
     match parts(call).as_slice() {
         ["rest", "api", "latest" | "1.0", "application-properties"] => properties(),
         _ => not_permitted(),
     }
 }
 
-fn parts(call: &Call) -> Vec<&str> {
+fn parts(call: &ApiRequest) -> Vec<&str> {
     call.segments.iter().map(String::as_str).collect()
 }
 
@@ -60,7 +60,7 @@ fn properties() -> Reply {
     )
 }
 
-fn signed_in(state: &mut State, call: &Call, user: &User, token: &Token) -> Reply {
+fn signed_in(state: &mut State, call: &ApiRequest, user: &User, token: &Token) -> Reply {
     let parts = parts(call);
     let ["rest", module, "latest" | "1.0", below @ ..] = parts.as_slice() else { return unknown() };
     match (*module, &call.method, below) {
@@ -107,7 +107,7 @@ fn find(state: &mut State, user: &User, token: &Token, project: &str, slug: &str
 }
 
 /// Lists users, whose names or addresses contain the filter and who have the permissions. Unknown parameters are ignored.
-fn users(state: &mut State, call: &Call) -> Reply {
+fn users(state: &mut State, call: &ApiRequest) -> Reply {
     let filter = call.parameter("filter").unwrap_or_default().to_lowercase();
     let mut found: Vec<User> = state.users.clone();
     found.retain(|user| user.name.to_lowercase().contains(&filter) || email_of(user).contains(&filter));
@@ -136,7 +136,7 @@ fn users(state: &mut State, call: &Call) -> Reply {
 }
 
 /// Lists the repositories on which the user has a permission.
-fn repositories(state: &State, call: &Call, user: &User, token: &Token) -> Reply {
+fn repositories(state: &State, call: &ApiRequest, user: &User, token: &Token) -> Reply {
     let wanted = level_of(call.parameter("permission").unwrap_or("REPO_READ"));
     if wanted == 0 {
         return invalid("permission", "The permission is invalid.");

@@ -6,7 +6,7 @@ use http::Method;
 use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::exchange::{Call, Product, Reply};
+use super::exchange::{ApiRequest, Product, Reply};
 use super::products;
 use super::stamp::{issue_key, stamp};
 use super::state::{CommentedOn, PullState, Repository, Review, State, User};
@@ -18,7 +18,7 @@ fn written(seconds: i64) -> String {
 /// A poll of a repository.
 struct Poll<'a> {
     state: &'a mut State,
-    call: &'a Call,
+    call: &'a ApiRequest,
     product: Product,
     found: Repository,
     since: i64,
@@ -26,7 +26,7 @@ struct Poll<'a> {
 
 /// Answers a request of a poll of Gitea or Forgejo; `None` for other requests. The lists of the other products are the
 /// same for polls and other requests.
-pub(super) fn answer(product: Product, state: &mut State, call: &Call) -> Option<Reply> {
+pub(super) fn answer(product: Product, state: &mut State, call: &ApiRequest) -> Option<Reply> {
     stamp(state);
     if call.method != Method::GET {
         return None;
@@ -129,7 +129,7 @@ impl Poll<'_> {
         let mut listed = Vec::new();
         for comment in &self.found.comments {
             let (created, updated) = self.comment(&comment.id.into());
-            let (kind, number) = match comment.place {
+            let (kind, number) = match comment.target {
                 CommentedOn::Pull(number) => ("pulls", number),
                 CommentedOn::Issue(number) => ("issues", number),
             };

@@ -25,7 +25,7 @@ pub enum Product {
 
 /// A request to the interface.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct ApiRequest {
     /// The method.
     pub method: Method,
     /// The path with the query, as it was sent.
@@ -40,7 +40,7 @@ pub struct Call {
     pub body: Value,
 }
 
-impl Call {
+impl ApiRequest {
     /// Returns a parameter of the query.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
@@ -100,7 +100,7 @@ impl Reply {
 #[derive(Debug, Clone)]
 pub struct Exchange {
     /// The request.
-    pub call: Call,
+    pub call: ApiRequest,
     /// The answer; `None` if a fault was planned.
     pub reply: Option<Reply>,
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use super::state::{Repository, State, User};
-use super::{Call, Reply};
+use super::{ApiRequest, Reply};
 
 /// The reactions that the settings of a server permit.
 const REACTIONS: [&str; 8] = ["+1", "-1", "laugh", "hooray", "confused", "heart", "rocket", "eyes"];
@@ -18,7 +18,7 @@ const REACTIONS: [&str; 8] = ["+1", "-1", "laugh", "hooray", "confused", "heart"
 /// A request of a signed-in user.
 struct Request<'a> {
     state: &'a mut State,
-    call: &'a Call,
+    call: &'a ApiRequest,
     user: User,
     is_forgejo: bool,
 }
@@ -34,7 +34,7 @@ fn error(status: u16, message: &str) -> Reply {
 }
 
 /// Answers a request.
-pub(super) fn answer(state: &mut State, call: &Call, is_forgejo: bool) -> Reply {
+pub(super) fn answer(state: &mut State, call: &ApiRequest, is_forgejo: bool) -> Reply {
     let [api, v1, rest @ ..] = call.segments.as_slice() else { return Reply::text(404, "404 page not found\n") };
     if api != "api" || v1 != "v1" {
         return Reply::text(404, "404 page not found\n");

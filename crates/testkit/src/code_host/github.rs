@@ -22,7 +22,7 @@ use serde_json::Value;
 use self::answers::error;
 use self::records::Subject;
 use super::state::{Repository, State, Token, User};
-use super::{Call, Reply};
+use super::{ApiRequest, Reply};
 
 pub(super) use self::answers::{exhausted, throttled, unauthorized};
 pub use self::records::Records;
@@ -31,7 +31,7 @@ pub use self::records::Records;
 const VERSION: &str = "2022-11-28";
 
 /// Answers a request.
-pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
+pub(super) fn answer(state: &mut State, call: &ApiRequest) -> Reply {
     let [api, v3, rest @ ..] = call.segments.as_slice() else { return error(404, "Not Found") };
     if api != "api" || (v3 != "v3" && v3 != "graphql") {
         return error(404, "Not Found");
@@ -54,7 +54,7 @@ pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
     answers::tagged(call, reply)
 }
 
-fn rest_answer(state: &mut State, call: &Call, parts: &[&str]) -> Reply {
+fn rest_answer(state: &mut State, call: &ApiRequest, parts: &[&str]) -> Reply {
     match (&call.method, parts) {
         (&Method::POST, ["app-manifests", code, "conversions"]) => return apps::created(state, code),
         (_, ["app", ..] | ["repos", _, _, "installation"]) => return apps::answer(state, call, parts),
@@ -77,7 +77,7 @@ fn rest_answer(state: &mut State, call: &Call, parts: &[&str]) -> Reply {
 }
 
 /// Answers a request with a valid token.
-fn signed_in(state: &mut State, call: &Call, user: &User, token: &Token, parts: &[&str]) -> Reply {
+fn signed_in(state: &mut State, call: &ApiRequest, user: &User, token: &Token, parts: &[&str]) -> Reply {
     match (&call.method, parts) {
         (&Method::GET, ["user"]) if token.installation.is_some() => {
             error(403, "Resource not accessible by integration")
@@ -103,7 +103,7 @@ fn signed_in(state: &mut State, call: &Call, user: &User, token: &Token, parts: 
 /// Answers a request about a repository.
 fn below_repository(
     state: &mut State,
-    call: &Call,
+    call: &ApiRequest,
     user: &User,
     token: &Token,
     found: Option<Repository>,

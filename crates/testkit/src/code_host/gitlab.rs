@@ -20,7 +20,7 @@ use url::form_urlencoded;
 use super::stamp::{issue_key, stamp};
 use super::state::{CommentedOn, Repository, State, User};
 use super::times::Times;
-use super::{Call, Reply};
+use super::{ApiRequest, Reply};
 pub use records::Records;
 
 /// The time of what has no known time.
@@ -33,7 +33,7 @@ const MAINTAINER: u64 = 40;
 
 /// A request about a repository.
 struct Request<'a> {
-    call: &'a Call,
+    call: &'a ApiRequest,
     user: User,
     users: Vec<User>,
     url: String,
@@ -82,7 +82,7 @@ pub(super) fn throttled(seconds: u64) -> Reply {
 }
 
 /// Answers a request. The order of the refusals is that of GitLab: the token, the parameters, the project, the role.
-pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
+pub(super) fn answer(state: &mut State, call: &ApiRequest) -> Reply {
     let parts: Vec<&str> = call.segments.iter().map(String::as_str).collect();
     let ["api", "v4", parts @ ..] = parts.as_slice() else { return error(404, "404 Not Found") };
     let token = token(call);
@@ -143,7 +143,7 @@ pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
 }
 
 /// Returns the token of a request, in the headers that GitLab accepts (REST API authentication).
-fn token(call: &Call) -> Option<String> {
+fn token(call: &ApiRequest) -> Option<String> {
     let text = |name: &str| call.headers.get(name).and_then(|value| value.to_str().ok());
     let bearer = || text("authorization").and_then(|value| value.strip_prefix("Bearer "));
     text("private-token").or_else(bearer).map(str::to_owned)
@@ -151,7 +151,7 @@ fn token(call: &Call) -> Option<String> {
 
 /// Returns the answer to a request without a valid token. Private projects do not exist for the operations that GitLab
 /// offers to everybody: those without `before { authenticate! }` in `lib/api`.
-fn refused(state: &State, call: &Call, token: Option<&str>, parts: &[&str]) -> Reply {
+fn refused(state: &State, call: &ApiRequest, token: Option<&str>, parts: &[&str]) -> Reply {
     if let Some(token) = token {
         let is_known = state.tokens.contains_key(token);
         let text = "Token is expired. You can either do re-authorization or token refresh.";
@@ -176,7 +176,7 @@ fn insufficient_scope() -> Reply {
 
 /// Finds the project of a request, by its ID or its path. Projects that the user may not read do not exist for the user
 /// (`find_project!` in `lib/api/helpers.rb`).
-fn find(state: &mut State, call: &Call, user: &User, project: &str, below: &[&str]) -> Result<Repository, Reply> {
+fn find(state: &mut State, call: &ApiRequest, user: &User, project: &str, below: &[&str]) -> Result<Repository, Reply> {
     let missing = || message(404, "404 Project Not Found");
     let may_see = |found: &&Repository| found.permissions.contains_key(&user.id);
     if let Ok(id) = project.parse() {
@@ -198,7 +198,7 @@ fn find(state: &mut State, call: &Call, user: &User, project: &str, below: &[&st
 }
 
 /// Returns a page of a list, with the headers of offset-based pagination (REST API, "Pagination").
-fn page(call: &Call, url: &str, items: Vec<Value>) -> Reply {
+fn page(call: &ApiRequest, url: &str, items: Vec<Value>) -> Reply {
     let number = |name: &str, otherwise: usize| {
         call.parameter(name).and_then(|text| text.parse().ok()).filter(|number| *number > 0).unwrap_or(otherwise)
     };
@@ -338,13 +338,13 @@ impl Request<'_> {
     }
 
     /// Answers a request about the notes and reactions of a merge request or an issue.
-    fn conversation(&self, state: &mut State, place: CommentedOn, rest: &[&str]) -> Reply {
+    fn conversation(&self, state: &mut State, target: CommentedOn, rest: &[&str]) -> Reply {
         match rest {
-            ["notes"] | ["notes", _] => self.notes(state, place, rest),
-            ["discussions", ..] => self.discussions(state, place, rest),
-            ["award_emoji"] if self.call.method == Method::POST => self.award(state, place, None),
+            ["notes"] | ["notes", _] => self.notes(state, target, rest),
+            ["discussions", ..] => self.discussions(state, target, rest),
+            ["award_emoji"] if self.call.method == Method::POST => self.award(state, target, None),
             ["notes", note, "award_emoji"] if self.call.method == Method::POST => {
-                self.award(state, place, note.parse().ok())
+                self.award(state, target, note.parse().ok())
             }
             _ => error(404, "404 Not Found"),
         }
@@ -364,8 +364,8 @@ impl Request<'_> {
     }
 
     /// Returns the times at which a merge request or an issue was created and changed.
-    fn times_of(&self, place: CommentedOn) -> (String, String) {
-        self.times.exact(&match place {
+    fn times_of(&self, target: CommentedOn) -> (String, String) {
+        self.times.exact(&match target {
             CommentedOn::Pull(number) => format!("{}/{number}", self.found.id),
             CommentedOn::Issue(number) => issue_key(&self.found, number),
         })

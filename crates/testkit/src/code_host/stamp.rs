@@ -27,25 +27,25 @@ fn contents(repositories: &[Repository]) -> Vec<(String, String)> {
         for pull in &repository.pulls {
             let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
             let reviews: Vec<String> = reviews.map(|review| format!("{}{}", review.id, review.body)).collect();
-            let talk = talk(repository, CommentedOn::Pull(pull.number));
+            let comments = comments_of(repository, CommentedOn::Pull(pull.number));
             let lines = repository.reviews.iter().filter(|review| review.pull == pull.number);
             let lines = lines.flat_map(|review| &review.comments);
             let replies: Vec<_> = lines.flat_map(|line| repository.thread(line.id)).collect();
-            let content = format!("{pull:?}{}{reviews:?}{replies:?}{talk:?}", repository.sha_of(pull));
+            let content = format!("{pull:?}{}{reviews:?}{replies:?}{comments:?}", repository.sha_of(pull));
             contents.push((format!("{}/{}", repository.id, pull.number), content));
         }
         for issue in &repository.issues {
-            let talk = talk(repository, CommentedOn::Issue(issue.number));
-            contents.push((issue_key(repository, issue.number), format!("{issue:?}{talk:?}")));
+            let comments = comments_of(repository, CommentedOn::Issue(issue.number));
+            contents.push((issue_key(repository, issue.number), format!("{issue:?}{comments:?}")));
         }
     }
     contents
 }
 
 /// Returns the comments of a conversation as text.
-fn talk(repository: &Repository, place: CommentedOn) -> Vec<String> {
-    let of_place = repository.comments.iter().filter(|comment| comment.place == place);
-    of_place.map(|one| format!("{}{}{:?}", one.id, one.body, repository.thread(one.id))).collect()
+fn comments_of(repository: &Repository, target: CommentedOn) -> Vec<String> {
+    let of_target = repository.comments.iter().filter(|comment| comment.target == target);
+    of_target.map(|one| format!("{}{}{:?}", one.id, one.body, repository.thread(one.id))).collect()
 }
 
 /// Returns the name of an issue in the times. On GitLab, a merge request can have the same number.

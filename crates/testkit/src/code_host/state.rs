@@ -93,7 +93,7 @@ pub struct Repository {
     pub tasks: BTreeSet<u64>,
     /// The comments whose own state is resolved, which differs from that of their threads. Only Bitbucket Data Center has it.
     pub resolved_comments: BTreeSet<u64>,
-    /// The places of comments on lines, in the form in which requests named them. Both products of Bitbucket and
+    /// The anchors of comments on lines, in the form in which requests named them. Both products of Bitbucket and
     /// GitHub show them; Gitea has them for lines of the old version of a file.
     pub anchors: BTreeMap<u64, serde_json::Value>,
     /// The users who have created commit statuses, by the commit and the key. Only Bitbucket Cloud shows them.
@@ -462,9 +462,9 @@ impl State {
     }
 
     /// Adds a comment, and returns its ID.
-    pub fn add_comment(&mut self, path: &str, place: CommentedOn, author: u64, body: &str) -> u64 {
+    pub fn add_comment(&mut self, path: &str, target: CommentedOn, author: u64, body: &str) -> u64 {
         let id = self.id();
-        let comment = Comment { id, place, author, body: body.to_owned(), reactions: Vec::new() };
+        let comment = Comment { id, target, author, body: body.to_owned(), reactions: Vec::new() };
         self.by_path(path).unwrap().comments.push(comment);
         id
     }

@@ -118,10 +118,10 @@ impl Discussion for MemoryHost {
         self.call(HostCall::Me, |_| Ok(Self::me())).await
     }
 
-    async fn comment(&self, place: CommentTarget, marker: &str, text: &str) -> Result<String, ForgeError> {
-        let comment = Written { place, marker: marker.to_owned(), text: text.to_owned() };
+    async fn comment(&self, target: CommentTarget, marker: &str, text: &str) -> Result<String, ForgeError> {
+        let comment = Written { target, marker: marker.to_owned(), text: text.to_owned() };
         let write = move |state: &mut super::State| {
-            let is_it = |known: &Written| (known.place, &known.marker) == (comment.place, &comment.marker);
+            let is_it = |known: &Written| (known.target, &known.marker) == (comment.target, &comment.marker);
             let position = state.written.iter().position(is_it).unwrap_or(state.written.len());
             if position == state.written.len() {
                 state.written.push(comment);
@@ -137,14 +137,14 @@ impl Discussion for MemoryHost {
 
     async fn show(
         &self,
-        place: CommentTarget,
+        target: CommentTarget,
         marker: &str,
         text: &str,
         creates: bool,
     ) -> Result<Option<String>, ForgeError> {
-        let comment = Written { place, marker: marker.to_owned(), text: text.to_owned() };
+        let comment = Written { target, marker: marker.to_owned(), text: text.to_owned() };
         let write = move |state: &mut super::State| {
-            let is_it = |known: &Written| (known.place, &known.marker) == (comment.place, &comment.marker);
+            let is_it = |known: &Written| (known.target, &known.marker) == (comment.target, &comment.marker);
             let position = state.written.iter().position(is_it);
             let url = |position: usize| Ok(Some(format!("https://host.example/comment/{position}")));
             match position {
@@ -238,7 +238,7 @@ impl Discussion for MemoryHost {
         self.call(HostCall::Reviews, list).await
     }
 
-    async fn placed(&self, pull: u64, mut comment: HostComment) -> Result<HostComment, ForgeError> {
+    async fn complete_comment(&self, pull: u64, mut comment: HostComment) -> Result<HostComment, ForgeError> {
         let found = {
             let state = self.state();
             let reviews = state.reviews.iter().filter(|(number, ..)| *number == pull);
@@ -264,12 +264,12 @@ impl Discussion for MemoryHost {
         self.call(HostCall::Comment, write).await
     }
 
-    async fn threads(&self, place: CommentTarget, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
+    async fn threads(&self, target: CommentTarget, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
         let of: Vec<String> = of.iter().map(|one| one.id.clone()).collect();
         let is_asked = |comment: &ThreadComment| of.contains(&comment.id);
         let find = |state: &mut super::State| {
-            let of_place = state.threads.iter().filter(|(known, _)| *known == place).map(|(_, thread)| thread);
-            of_place.filter(|thread| thread.comments.iter().any(is_asked)).cloned().collect()
+            let of_target = state.threads.iter().filter(|(known, _)| *known == target).map(|(_, thread)| thread);
+            of_target.filter(|thread| thread.comments.iter().any(is_asked)).cloned().collect()
         };
         self.call(HostCall::Threads, |state| Ok(find(state))).await
     }
@@ -278,8 +278,8 @@ impl Discussion for MemoryHost {
         self.call(HostCall::Issue, |state| Ok(state.issues.get(&number).cloned())).await
     }
 
-    async fn issue_asker(&self, issue: u64, _: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
-        self.call(HostCall::Issue, |state| Ok(state.askers.get(&issue).cloned())).await
+    async fn issue_requester(&self, issue: u64, _: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
+        self.call(HostCall::Issue, |state| Ok(state.requesters.get(&issue).cloned())).await
     }
 
     async fn issue_editors(&self, issue: u64) -> Result<Option<Vec<HostUser>>, ForgeError> {
@@ -296,9 +296,9 @@ impl Discussion for MemoryHost {
         self.call(HostCall::Permission, find).await
     }
 
-    async fn conversation(&self, place: CommentTarget, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
+    async fn conversation(&self, target: CommentTarget, since: Option<Timestamp>) -> Result<Conversation, ForgeError> {
         let find = |state: &mut super::State| {
-            let known = state.conversations.iter().find(|(known, _)| *known == place);
+            let known = state.conversations.iter().find(|(known, _)| *known == target);
             known.map(|(_, conversation)| conversation.clone()).unwrap_or_default()
         };
         let Conversation { subject, comments, is_incomplete } =

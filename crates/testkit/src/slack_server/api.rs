@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{APP_TOKEN, BOT, BOT_TOKEN, Call, Post, Reply, State, TEAM};
+use super::{APP_TOKEN, BOT, BOT_TOKEN, MethodCall, Post, Reply, State, TEAM};
 
 /// The number of messages on a page of a thread. It is small, so that clients must read several.
 const PAGE: usize = 2;
@@ -13,7 +13,7 @@ pub(super) fn refused(code: &str) -> Value {
 }
 
 /// Carries out a call, and returns its answer.
-pub(super) fn answer(state: &mut State, call: &Call, socket_url: &str) -> Value {
+pub(super) fn answer(state: &mut State, call: &MethodCall, socket_url: &str) -> Value {
     let needed = if call.method == "apps.connections.open" { APP_TOKEN } else { BOT_TOKEN };
     if state.revoked.contains(&call.token) {
         return refused("token_revoked");
@@ -34,11 +34,11 @@ pub(super) fn answer(state: &mut State, call: &Call, socket_url: &str) -> Value 
 }
 
 /// Returns whether a message is shown as it is: nothing in it is looked up as a name.
-fn is_shown_as_written(call: &Call) -> bool {
+fn is_shown_as_written(call: &MethodCall) -> bool {
     call.arguments["parse"] == "none" && call.arguments["link_names"] == false
 }
 
-fn post(state: &mut State, call: &Call) -> Value {
+fn post(state: &mut State, call: &MethodCall) -> Value {
     let has_previews = ["unfurl_links", "unfurl_media"].iter().any(|name| call.arguments[*name] != false);
     if has_previews || !is_shown_as_written(call) {
         return refused("previews_and_names_must_be_off");
@@ -60,7 +60,7 @@ fn post(state: &mut State, call: &Call) -> Value {
     json!({ "ok": true, "channel": channel, "ts": ts })
 }
 
-fn update(state: &mut State, call: &Call) -> Value {
+fn update(state: &mut State, call: &MethodCall) -> Value {
     if !is_shown_as_written(call) {
         return refused("names_must_be_off");
     }
@@ -72,7 +72,7 @@ fn update(state: &mut State, call: &Call) -> Value {
     json!({ "ok": true, "channel": channel, "ts": ts })
 }
 
-fn react(state: &mut State, call: &Call) -> Value {
+fn react(state: &mut State, call: &MethodCall) -> Value {
     let reaction = (call.text("channel"), call.text("timestamp"), call.text("name"));
     if state.reactions.contains(&reaction) {
         return refused("already_reacted");
@@ -82,7 +82,7 @@ fn react(state: &mut State, call: &Call) -> Value {
 }
 
 /// Returns a page of the messages of a thread after `oldest`, oldest first.
-fn replies(state: &State, call: &Call) -> Value {
+fn replies(state: &State, call: &MethodCall) -> Value {
     let (channel, thread, oldest) = (call.text("channel"), call.text("ts"), call.text("oldest"));
     let from: usize = call.text("cursor").parse().unwrap_or_default();
     let with_metadata = call.text("include_all_metadata") == "true";

@@ -23,14 +23,14 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         let shared = Arc::clone(&shared);
         clients.spawn(async move {
             let number = shared.state().connect();
-            talk(&shared, client, number).await;
+            exchange(&shared, client, number).await;
             shared.state().connections.remove(&number);
         });
     }
 }
 
 /// Sends events and reads acknowledgments until the connection ends.
-async fn talk(shared: &Shared, client: TcpStream, number: u64) -> Option<()> {
+async fn exchange(shared: &Shared, client: TcpStream, number: u64) -> Option<()> {
     let mut stream = accept_async(client).await.ok()?;
     let hello = json!({ "type": "hello", "num_connections": 1, "connection_info": { "app_id": "A0APP" } });
     stream.send(Message::text(hello.to_string())).await.ok()?;

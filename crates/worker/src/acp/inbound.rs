@@ -249,7 +249,7 @@ impl Replacement {
     }
 }
 
-/// The members of a JSON-RPC message that precede the place where its JSON is invalid.
+/// The members of a JSON-RPC message that precede the invalid part of its JSON.
 #[derive(Debug, Default)]
 struct Beginning {
     id: Option<Value>,

@@ -199,7 +199,7 @@ mod tests {
         let options: Vec<Value> = kinds
             .iter()
             .enumerate()
-            .map(|(place, kind)| json!({ "optionId": place.to_string(), "name": "n", "kind": kind }))
+            .map(|(index, kind)| json!({ "optionId": index.to_string(), "name": "n", "kind": kind }))
             .collect();
         let params = json!({ "toolCall": { "toolCallId": "c1" }, "options": options });
         let decision = decide(&params, policy.kinds());

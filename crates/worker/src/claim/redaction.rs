@@ -77,11 +77,11 @@ impl Redactor {
         end
     }
 
-    /// Returns the start of the first value that begins before `place` and extends beyond it.
-    fn value_across(&self, text: &str, place: usize) -> Option<usize> {
+    /// Returns the start of the first value that begins before `end` and extends beyond it.
+    fn value_across(&self, text: &str, end: usize) -> Option<usize> {
         let across = |value: &str| {
-            let first = place.saturating_sub(value.len() - 1);
-            (first..place).find(|begin| text.as_bytes()[*begin..].starts_with(value.as_bytes()))
+            let first = end.saturating_sub(value.len() - 1);
+            (first..end).find(|begin| text.as_bytes()[*begin..].starts_with(value.as_bytes()))
         };
         self.hidden.iter().filter_map(|(value, _)| across(value)).min()
     }

@@ -268,7 +268,7 @@ impl Open {
             .map(|entry| entry.path.as_path())
             .collect();
         staged.left_out.extend(after.too_deep.clone().map(|path| (path, LeftOutReason::PathTooLong)));
-        let place = |path: &Path| place_of(path, after, &closed);
+        let left_out = |path: &Path| left_out_of(path, after, &closed);
         present.retain(|entry| {
             let by_kind = match entry.kind {
                 Kind::File | Kind::Link => {
@@ -277,14 +277,15 @@ impl Open {
                 Kind::Special => Some(LeftOutReason::Special),
                 Kind::Closed => Some(LeftOutReason::Unreadable),
             };
-            let found = place(&entry.path).or_else(|| by_kind.map(|reason| (entry.path.clone(), reason)));
+            let found = left_out(&entry.path).or_else(|| by_kind.map(|reason| (entry.path.clone(), reason)));
             let is_open = found.is_none();
             staged.left_out.extend(found);
             is_open
         });
-        let (removed, kept): (Vec<PathBuf>, Vec<PathBuf>) = removed.into_iter().partition(|path| place(path).is_none());
+        let (removed, kept): (Vec<PathBuf>, Vec<PathBuf>) =
+            removed.into_iter().partition(|path| left_out(path).is_none());
         for path in kept {
-            staged.left_out.extend(place(&path));
+            staged.left_out.extend(left_out(&path));
             staged.absent.insert(path);
         }
         Self { present, removed, staged }
@@ -524,7 +525,7 @@ fn visible_again<'a>(before: &'a Listing, after: &'a Listing) -> impl Iterator<I
 }
 
 /// Returns the folder or file because of which a path cannot be published, whatever it is itself.
-fn place_of(path: &Path, after: &TreeScan, closed: &HashSet<&Path>) -> Option<(PathBuf, LeftOutReason)> {
+fn left_out_of(path: &Path, after: &TreeScan, closed: &HashSet<&Path>) -> Option<(PathBuf, LeftOutReason)> {
     let blocks = after.blocking.iter().find(|file| file.parent().is_some_and(|folder| path.starts_with(folder)));
     if let Some(file) = blocks {
         return Some((file.clone(), LeftOutReason::Special));

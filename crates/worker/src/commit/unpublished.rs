@@ -17,7 +17,7 @@ use crate::workspace::beneath::{open_beneath, open_folder};
 use crate::workspace::left_out::{HeldBack, PACK_FILES, PACKS, STASH, STASH_LOG};
 use crate::workspace::scan::TreeScan;
 
-/// What is told in place of a commit that is not known.
+/// The text that stands for an unknown commit.
 pub(super) const REPOSITORY: &str = ".git";
 
 /// The file in which git records what was checked out (gitrepository-layout(5)).

@@ -35,7 +35,7 @@ impl CheckLogs<'_> {
             .iter()
             .zip(texts)
             .enumerate()
-            .map(|(place, (log, text))| (file_name(place, &log.name), text.into()))
+            .map(|(index, (log, text))| (file_name(index, &log.name), text.into()))
             .collect();
         let home = self.home.to_owned();
         let written = tokio::task::spawn_blocking(move || home_files::write(&home, LOG_FOLDER, &files)).await;
@@ -57,10 +57,10 @@ impl CheckLogs<'_> {
 }
 
 /// Returns a name without characters that are special in a path or in a shell.
-fn file_name(place: usize, check: &str) -> String {
+fn file_name(index: usize, check: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     let name: String = check.chars().map(plain).take(NAME_CHARS).collect();
-    format!("{}-{name}.log", place + 1)
+    format!("{}-{name}.log", index + 1)
 }
 
 #[cfg(test)]

@@ -208,7 +208,7 @@ impl Wanted<'_> {
 
     /// Returns the submodule as a repository that may have submodules itself.
     fn inside(&self, mirror: Mirror) -> Parent {
-        let is_elsewhere = matches!(self.located.place, SubmoduleLocation::Url { is_same_server: false, .. });
+        let is_elsewhere = matches!(self.located.location, SubmoduleLocation::Url { is_same_server: false, .. });
         Parent {
             path: self.parent.path_of(&self.entry.path),
             git_dir: self.git_dir(),
@@ -221,7 +221,7 @@ impl Wanted<'_> {
 
     fn found(self, mirror: Mirror) -> FoundSubmodule {
         FoundSubmodule {
-            is_trusted: !matches!(self.located.place, SubmoduleLocation::Url { is_same_server: false, .. }),
+            is_trusted: !matches!(self.located.location, SubmoduleLocation::Url { is_same_server: false, .. }),
             path: self.parent.path_of(&self.entry.path),
             git_dir: self.git_dir(),
             parent_git_dir: self.parent.git_dir.clone(),

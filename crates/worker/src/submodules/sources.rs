@@ -93,7 +93,7 @@ impl Sources<'_> {
 
     /// Returns the remote of a submodule, if the project may read it.
     async fn remote(&self, located: &Located, named_by: NamedBy) -> Result<Result<Remote, SkipReason>, RunError> {
-        match &located.place {
+        match &located.location {
             SubmoduleLocation::Project(other) => self.built_in(other).await,
             SubmoduleLocation::Path(path) => {
                 let (path, main) = (PathBuf::from(path), PathBuf::from(&self.project.repository));

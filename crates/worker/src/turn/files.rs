@@ -12,18 +12,18 @@ pub(super) fn with_files(
     argv: Vec<String>,
     environment: &mut BTreeMap<String, String>,
     spec: &AgentSpec,
-    places: &PlaceholderValues,
+    values: &PlaceholderValues,
     has_endpoint: bool,
 ) -> Vec<String> {
     let written = spec.files.iter().filter(|(_, text)| has_endpoint || !needs_endpoint(text));
-    let files: Vec<_> = written.filter_map(|(path, text)| Some((path, places.fill(text)?))).collect();
+    let files: Vec<_> = written.filter_map(|(path, text)| Some((path, values.fill(text)?))).collect();
     if files.is_empty() {
         return argv;
     }
     let mut script = String::new();
     for (number, (path, text)) in files.into_iter().enumerate() {
         let name = format!("JOURNEYMAN_FILE_{number}");
-        environment.insert(format!("{name}_PATH"), format!("{}/{path}", places.home));
+        environment.insert(format!("{name}_PATH"), format!("{}/{path}", values.home));
         environment.insert(name.clone(), text);
         script.push_str(&format!(
             "mkdir -p \"$(dirname \"${name}_PATH\")\" && printf %s \"${name}\" > \"${name}_PATH\" || exit 1\n\

@@ -47,8 +47,8 @@ struct Idle {
 
 impl Pool {
     fn take(&mut self, wanted: impl Fn(&Idle) -> bool) -> Option<Idle> {
-        let place = self.agents.iter().position(wanted)?;
-        self.agents.remove(place)
+        let index = self.agents.iter().position(wanted)?;
+        self.agents.remove(index)
     }
 }
 

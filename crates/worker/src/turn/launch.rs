@@ -64,12 +64,13 @@ pub(super) fn launch(context: &TurnContext<'_>, spec: &AgentSpec, route: Option<
     let policy = policy(&context.assignment.project.settings.sandbox);
     let folders = (layout.home.to_string_lossy().into_owned(), layout.workspace.to_string_lossy().into_owned());
     let model_calls = context.assignment.project.settings.limits.model_calls();
-    let places = models::places((context.job(), spec), route.as_ref(), folders, (policy.refuses(), model_calls));
+    let values =
+        models::placeholder_values((context.job(), spec), route.as_ref(), folders, (policy.refuses(), model_calls));
     let mut environment = context.environment.clone();
     let own = spec.environment.iter().filter(|(_, value)| route.is_some() || !models::needs_endpoint(value));
-    environment.extend(own.filter_map(|(name, value)| Some((name.clone(), places.fill(value)?))));
-    let argv = spec.command.iter().filter_map(|word| places.fill(word)).collect();
-    let argv = with_files(argv, &mut environment, spec, &places, route.is_some());
+    environment.extend(own.filter_map(|(name, value)| Some((name.clone(), values.fill(value)?))));
+    let argv = spec.command.iter().filter_map(|word| values.fill(word)).collect();
+    let argv = with_files(argv, &mut environment, spec, &values, route.is_some());
     let mut spawn = context.sandbox.spawn_with_egress(argv, environment);
     spawn.readable.extend(spec.readable.clone());
     let output_bytes = context.assignment.project.settings.limits.output_bytes();

@@ -50,7 +50,7 @@ pub(crate) fn effort(job: &Job, spec: &AgentSpec) -> Option<Effort> {
 }
 
 /// Returns the values of the placeholders in an agent's description.
-pub(crate) fn places(
+pub(crate) fn placeholder_values(
     (job, spec): (&Job, &AgentSpec),
     route: Option<&ModelRoute>,
     (home, workspace): (String, String),
@@ -146,7 +146,7 @@ mod tests {
         let mut job = Job::new(id, "shop".parse().unwrap(), source, Timestamp::default());
         let mut spec: AgentSpec = serde_json::from_str(r#"{"command": ["x", "{effort}"]}"#).unwrap();
         let effort_of = |job: &Job, spec: &AgentSpec| {
-            places((job, spec), None, (String::new(), String::new()), (false, 1)).fill("{effort}")
+            placeholder_values((job, spec), None, (String::new(), String::new()), (false, 1)).fill("{effort}")
         };
         assert_eq!(effort_of(&job, &spec), None);
         spec.effort = Some(Effort::Low);

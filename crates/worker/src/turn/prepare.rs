@@ -161,7 +161,7 @@ impl AgentPreparation<'_> {
 
     fn spawn(&self, tree: &Path, home: &Path) -> Spawn {
         let layout = self.sandbox.layout(tree, home);
-        let places = PlaceholderValues {
+        let values = PlaceholderValues {
             model: "test/scripted".to_owned(),
             dialect: "test".to_owned(),
             model_name: "scripted".to_owned(),
@@ -176,11 +176,11 @@ impl AgentPreparation<'_> {
         if let Some(path) = environment.get_mut("PATH") {
             *path = self.sandbox.search_path(path);
         }
-        environment.insert("HOME".to_owned(), places.home.clone());
+        environment.insert("HOME".to_owned(), values.home.clone());
         let own = self.spec.environment.iter().filter(|(_, value)| !needs_endpoint(value));
-        environment.extend(own.filter_map(|(name, value)| Some((name.clone(), places.fill(value)?))));
-        let argv = self.spec.command.iter().filter_map(|word| places.fill(word)).collect();
-        let argv = with_files(argv, &mut environment, self.spec, &places, false);
+        environment.extend(own.filter_map(|(name, value)| Some((name.clone(), values.fill(value)?))));
+        let argv = self.spec.command.iter().filter_map(|word| values.fill(word)).collect();
+        let argv = with_files(argv, &mut environment, self.spec, &values, false);
         Spawn {
             argv,
             environment,

@@ -88,7 +88,7 @@ impl Level {
     /// Opens a folder in another folder; `None` if the entry is no longer a folder, because a program is changing the
     /// tree.
     fn inside(outer: BorrowedFd<'_>, name: &CStr, metadata: &Stat) -> io::Result<Option<Self>> {
-        // The entry may have been replaced by a link to any place.
+        // The entry may have been replaced by a link to any folder.
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let open = |flags| openat2(outer, name, flags, Mode::empty(), within);
         let found =

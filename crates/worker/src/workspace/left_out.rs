@@ -5,10 +5,10 @@
 //! |---|---|
 //! | [`save`] | chooses what fits into the limit, and writes the archive |
 //! | [`extract`] | reads an archive into a folder of the service, and trusts nothing in it |
-//! | [`place`] | moves the files into a rebuilt tree, and replaces nothing that the branch has changed |
+//! | [`restore`] | moves the files into a rebuilt tree, and replaces nothing that the branch has changed |
 
 mod extract;
-mod place;
+mod restore;
 mod save;
 #[cfg(test)]
 mod tests;
@@ -165,19 +165,19 @@ impl Workspace {
             let (from, tree) = (folder.clone(), self.tree.clone());
             let left_out = extracted.left_out.clone();
             restored.has_marks = !extracted.marked.is_empty();
-            let placed = blocking(move || {
+            let written = blocking(move || {
                 let (from, tree) = (open_folder(&from)?, open_folder(&tree)?);
                 let marked: Vec<PathBuf> =
                     extracted.marked.iter().filter(|path| !changed.contains(*path)).cloned().collect();
                 as_owner(&tree, || {
                     let unmarked = unmarked(&tree, &marked)?;
-                    place::place(&from, &tree, &extracted, &changed, &unmarked)
+                    restore::restore(&from, &tree, &extracted, &changed, &unmarked)
                 })
             });
-            let placed = placed.await?;
-            restored.has_changed = placed.has_changed;
-            let lost = placed.lost.iter().map(|path| (path, LossReason::Lost));
-            for (path, reason) in placed.in_the_way.iter().map(|path| (path, LossReason::InTheWay)).chain(lost) {
+            let written = written.await?;
+            restored.has_changed = written.has_changed;
+            let lost = written.lost.iter().map(|path| (path, LossReason::Lost));
+            for (path, reason) in written.in_the_way.iter().map(|path| (path, LossReason::InTheWay)).chain(lost) {
                 restored.missing.push(Missing::left_out(path_text(path.as_os_str().as_bytes()), reason));
             }
             let is_missing = |path: &String| restored.missing.iter().any(|one| one.path == *path);

@@ -59,7 +59,7 @@ impl PrebuiltTrees {
         if let Err(error) = tokio::fs::rename(&path, tree).await {
             // A partial tree must not be mistaken for a complete one.
             remove_folder(tree).await?;
-            tracing::warn!(%error, "a prebuilt tree could not be moved to its place; the files are written instead");
+            tracing::warn!(%error, "a prebuilt tree could not be moved to its folder; the files are written instead");
         }
         Ok(())
     }

@@ -107,7 +107,7 @@ fn unlinked(folder: &OwnedFd, name: &CStr) -> io::Result<bool> {
 pub(crate) fn open(parent: impl AsFd, name: impl Arg) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let descriptor = openat(parent, name, flags, Mode::empty())?;
-    // Use the descriptor, because the name may be a link to another place by now.
+    // Use the descriptor, because the name may be a link to another folder by now.
     chmod(format!("/proc/self/fd/{}", descriptor.as_raw_fd()), Mode::RWXU)?;
     Ok(openat(&descriptor, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
@@ -145,10 +145,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let tree = dir.path().join("tree");
         std::fs::create_dir(&tree).unwrap();
-        let mut place = open(CWD, &tree).unwrap();
+        let mut folder = open(CWD, &tree).unwrap();
         for _ in 0..20_000 {
-            rustix::fs::mkdirat(&place, c"d", Mode::RWXU).unwrap();
-            place = open(&place, c"d").unwrap();
+            rustix::fs::mkdirat(&folder, c"d", Mode::RWXU).unwrap();
+            folder = open(&folder, c"d").unwrap();
         }
         remove_folder(&tree).await.unwrap();
         assert!(!tree.exists());

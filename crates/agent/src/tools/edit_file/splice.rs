@@ -171,8 +171,8 @@ pub(super) fn replace(
     Ok((result, starts.len()))
 }
 
-/// Returns where a text occurs: all places that do not overlap, or, to find out whether it is the only one, also those
-/// that overlap.
+/// Returns the offsets at which a text occurs: all that do not overlap, or, to find out whether it is the only one,
+/// also those that overlap.
 fn occurrences(text: &str, old: &str, all: bool) -> Vec<usize> {
     let step = if all { old.len() } else { old.chars().next().map_or(1, char::len_utf8) };
     let mut found = Vec::new();

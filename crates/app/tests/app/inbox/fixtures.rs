@@ -50,26 +50,26 @@ pub(crate) struct InboxFixture {
 }
 
 impl InboxFixture {
-    /// Returns a desk for each kind of store.
+    /// Returns a fixture for each kind of store.
     pub(crate) async fn all() -> Vec<Self> {
         Self::all_with(|_| {}).await
     }
 
-    /// Returns a desk for each kind of store, whose project was changed by `change`.
+    /// Returns a fixture for each kind of store, whose project was changed by `change`.
     pub(crate) async fn all_with(change: impl Fn(&mut Project)) -> Vec<Self> {
-        let mut desks = Vec::new();
+        let mut inboxes = Vec::new();
         for stored in Stored::all().await {
-            desks.push(Self::of(stored, &change).await);
+            inboxes.push(Self::of(stored, &change).await);
         }
-        desks
+        inboxes
     }
 
-    /// Returns a desk over one store.
+    /// Returns a fixture over one store.
     pub(crate) async fn new() -> Self {
         Self::of(Stored::sqlite(), &|_| {}).await
     }
 
-    /// Returns a desk over a store whose calls are points at which [`InboxFixture::crash`] can end a process.
+    /// Returns a fixture over a store whose calls are points at which [`InboxFixture::crash`] can end a process.
     pub(crate) async fn crashing() -> Self {
         Self::of(Stored::sqlite().tapped(Arc::new(Yields)), &|_| {}).await
     }
@@ -88,11 +88,11 @@ impl InboxFixture {
         };
         let request = JobRequest { prompt: "Add a greeting".to_owned(), ..JobRequest::default() };
         let accepted = fixture.cases.create_job(&operator(), &shop().id, request, None).await.unwrap();
-        let desk = Self { fixture, host, outbox, job: accepted.record.id, deliveries: AtomicU64::new(0) };
-        desk.host.put_pull(pull(PullState::Open));
-        desk.finish().await;
-        desk.carry_out().await;
-        desk
+        let inbox = Self { fixture, host, outbox, job: accepted.record.id, deliveries: AtomicU64::new(0) };
+        inbox.host.put_pull(pull(PullState::Open));
+        inbox.finish().await;
+        inbox.carry_out().await;
+        inbox
     }
 
     pub(crate) fn name(&self) -> &'static str {

@@ -30,26 +30,26 @@ fn on_other(comment: HostComment) -> HookContent {
 
 #[tokio::test]
 async fn a_review_of_a_pull_request_of_a_fork_is_written_once_and_approves_nothing() {
-    for desk in InboxFixture::all().await {
-        let (name, maria) = (desk.name(), desk.maria());
-        desk.host.put_pull(of_fork());
+    for inbox in InboxFixture::all().await {
+        let (name, maria) = (inbox.name(), inbox.maria());
+        inbox.host.put_pull(of_fork());
         let request = on_other(comment("1", &maria, "@journeyman review the order, please"));
-        desk.deliver(request.clone()).await;
-        desk.deliver(request).await;
-        desk.settle().await;
-        let mut outcomes = desk.outcomes().await;
+        inbox.deliver(request.clone()).await;
+        inbox.deliver(request).await;
+        inbox.settle().await;
+        let mut outcomes = inbox.outcomes().await;
         outcomes.sort_unstable();
         assert_eq!(outcomes, ["duplicate", "job_created"], "{name}");
-        let job = desk.jobs().await.into_iter().find(|job| job.id != desk.job).unwrap();
+        let job = inbox.jobs().await.into_iter().find(|job| job.id != inbox.job).unwrap();
         assert_eq!((job.title.as_str(), job.pull.is_none()), ("Review #9: Sort the list", true), "{name}");
-        let prompt = desk.fixture.store.messages(job.id).await.unwrap().remove(0).prompt;
+        let prompt = inbox.fixture.store.messages(job.id).await.unwrap().remove(0).prompt;
         assert!(
             prompt.contains("review the order, please") && prompt.contains("It is sorted now."),
             "{name}: {prompt}"
         );
-        while desk.work().await {}
-        desk.settle().await;
-        let reviews = desk.host.written_reviews();
+        while inbox.work().await {}
+        inbox.settle().await;
+        let reviews = inbox.host.written_reviews();
         let [(OTHER, review)] = reviews.as_slice() else { unreachable!("{name}: {reviews:?}") };
         assert_eq!(review.commit.as_str(), format!("{:040x}", 2), "{name}");
         let line = DiffLine { old: None, new: Some(2) };
@@ -61,8 +61,8 @@ async fn a_review_of_a_pull_request_of_a_fork_is_written_once_and_approves_nothi
             "{name}: {}",
             review.text
         );
-        assert_eq!(desk.host.reactions("1"), [Reaction::Seen, Reaction::Done], "{name}");
-        assert!(desk.host.written().iter().all(|written| !written.text.contains("Done")), "{name}");
+        assert_eq!(inbox.host.reactions("1"), [Reaction::Seen, Reaction::Done], "{name}");
+        assert!(inbox.host.written().iter().all(|written| !written.text.contains("Done")), "{name}");
     }
 }
 
@@ -74,31 +74,32 @@ async fn the_project_says_who_may_ask_for_a_review() {
         // It is a task, and no job can push to the fork.
         (ReviewRequests::Off, ["no_job", "not_permitted", "not_permitted"]),
     ] {
-        for desk in InboxFixture::all_with(|project| project.settings.comments.review_requests = setting).await {
-            let name = desk.name();
-            desk.host.put_pull(of_fork());
-            let eve = desk.host.user("eve", Permission::Read);
-            let mallory = desk.host.user("mallory", Permission::None);
-            for (id, author) in [("1", &desk.maria()), ("2", &eve), ("3", &mallory)] {
-                desk.deliver(on_other(comment(id, author, "@journeyman review"))).await;
+        for inbox in InboxFixture::all_with(|project| project.settings.comments.review_requests = setting).await {
+            let name = inbox.name();
+            inbox.host.put_pull(of_fork());
+            let eve = inbox.host.user("eve", Permission::Read);
+            let mallory = inbox.host.user("mallory", Permission::None);
+            for (id, author) in [("1", &inbox.maria()), ("2", &eve), ("3", &mallory)] {
+                inbox.deliver(on_other(comment(id, author, "@journeyman review"))).await;
             }
-            desk.settle().await;
-            assert_eq!(desk.outcomes().await, expected, "{name} {setting:?}");
+            inbox.settle().await;
+            assert_eq!(inbox.outcomes().await, expected, "{name} {setting:?}");
         }
     }
 }
 
 #[tokio::test]
 async fn a_reader_may_ask_for_nothing_else() {
-    for desk in InboxFixture::all_with(|project| project.settings.comments.review_requests = ReviewRequests::Read).await
+    for inbox in
+        InboxFixture::all_with(|project| project.settings.comments.review_requests = ReviewRequests::Read).await
     {
-        let name = desk.name();
-        desk.host.put_pull(HostPull { is_from_fork: false, ..of_fork() });
-        let eve = desk.host.user("eve", Permission::Read);
-        desk.deliver(on_other(comment("1", &eve, "@journeyman fix it"))).await;
-        desk.deliver(on_other(comment("2", &eve, "Please @journeyman fix it and review"))).await;
-        desk.settle().await;
-        assert_eq!(desk.outcomes().await, ["not_permitted"; 2], "{name}");
+        let name = inbox.name();
+        inbox.host.put_pull(HostPull { is_from_fork: false, ..of_fork() });
+        let eve = inbox.host.user("eve", Permission::Read);
+        inbox.deliver(on_other(comment("1", &eve, "@journeyman fix it"))).await;
+        inbox.deliver(on_other(comment("2", &eve, "Please @journeyman fix it and review"))).await;
+        inbox.settle().await;
+        assert_eq!(inbox.outcomes().await, ["not_permitted"; 2], "{name}");
     }
 }
 
@@ -108,14 +109,14 @@ async fn what_cannot_be_reviewed_is_answered_with_the_reason() {
         (of_fork(), HostKind::Bitbucket, "the code host has no ref for its commits"),
         (HostPull { state: PullState::Merged, ..of_fork() }, HostKind::Github, "so there is nothing to review"),
     ] {
-        for desk in InboxFixture::all().await {
-            let name = desk.name();
-            desk.host.be(kind);
-            desk.host.put_pull(pull.clone());
-            desk.deliver(on_other(comment("1", &desk.maria(), "@journeyman review"))).await;
-            desk.settle().await;
-            assert_eq!((desk.outcomes().await, desk.jobs().await.len()), (vec!["no_job".to_owned()], 1), "{name}");
-            let told = desk.host.written().remove(0).text;
+        for inbox in InboxFixture::all().await {
+            let name = inbox.name();
+            inbox.host.be(kind);
+            inbox.host.put_pull(pull.clone());
+            inbox.deliver(on_other(comment("1", &inbox.maria(), "@journeyman review"))).await;
+            inbox.settle().await;
+            assert_eq!((inbox.outcomes().await, inbox.jobs().await.len()), (vec!["no_job".to_owned()], 1), "{name}");
+            let told = inbox.host.written().remove(0).text;
             assert!(told.contains(reason), "{name}: {told}");
         }
     }
@@ -127,10 +128,10 @@ fn changed(comment: &HostComment, action: CommentAction, seconds: u64, body: &st
 }
 
 /// Returns the statuses of the messages of the jobs that review, oldest first.
-async fn statuses(desk: &InboxFixture) -> Vec<MessageStatus> {
+async fn statuses(inbox: &InboxFixture) -> Vec<MessageStatus> {
     let mut found = Vec::new();
-    for job in desk.jobs().await.into_iter().filter(|job| job.options.review.is_some()) {
-        let messages = desk.fixture.store.messages(job.id).await.unwrap();
+    for job in inbox.jobs().await.into_iter().filter(|job| job.options.review.is_some()) {
+        let messages = inbox.fixture.store.messages(job.id).await.unwrap();
         found.extend(messages.into_iter().map(|message| message.status));
     }
     found
@@ -138,53 +139,53 @@ async fn statuses(desk: &InboxFixture) -> Vec<MessageStatus> {
 
 #[tokio::test]
 async fn an_edit_of_a_request_replaces_a_review_that_waits_and_a_deletion_withdraws_it() {
-    for desk in InboxFixture::all().await {
-        let name = desk.name();
-        desk.host.put_pull(of_fork());
-        let request = comment("1", &desk.maria(), "@journeyman review");
-        desk.deliver(on_other(request.clone())).await;
-        desk.settle().await;
-        desk.deliver(changed(&request, CommentAction::Edited, 5, "@journeyman review the order")).await;
-        desk.settle().await;
-        assert_eq!(statuses(&desk).await, [MessageStatus::Withdrawn, MessageStatus::Queued], "{name}");
-        desk.deliver(changed(&request, CommentAction::Deleted, 9, "")).await;
-        desk.settle().await;
-        assert_eq!(statuses(&desk).await, [MessageStatus::Withdrawn; 2], "{name}");
-        assert_eq!(desk.outcomes().await, ["job_created", "job_created", "message_withdrawn"], "{name}");
-        while desk.work().await {}
-        desk.settle().await;
-        assert_eq!(desk.host.written_reviews(), [], "{name}");
+    for inbox in InboxFixture::all().await {
+        let name = inbox.name();
+        inbox.host.put_pull(of_fork());
+        let request = comment("1", &inbox.maria(), "@journeyman review");
+        inbox.deliver(on_other(request.clone())).await;
+        inbox.settle().await;
+        inbox.deliver(changed(&request, CommentAction::Edited, 5, "@journeyman review the order")).await;
+        inbox.settle().await;
+        assert_eq!(statuses(&inbox).await, [MessageStatus::Withdrawn, MessageStatus::Queued], "{name}");
+        inbox.deliver(changed(&request, CommentAction::Deleted, 9, "")).await;
+        inbox.settle().await;
+        assert_eq!(statuses(&inbox).await, [MessageStatus::Withdrawn; 2], "{name}");
+        assert_eq!(inbox.outcomes().await, ["job_created", "job_created", "message_withdrawn"], "{name}");
+        while inbox.work().await {}
+        inbox.settle().await;
+        assert_eq!(inbox.host.written_reviews(), [], "{name}");
     }
 }
 
 #[tokio::test]
 async fn an_edit_of_a_request_after_the_review_has_begun_comes_too_late() {
-    for desk in InboxFixture::all().await {
-        let name = desk.name();
-        desk.host.put_pull(of_fork());
-        let request = comment("1", &desk.maria(), "@journeyman review");
-        desk.deliver(on_other(request.clone())).await;
-        desk.settle().await;
-        while desk.work().await {}
-        desk.deliver(changed(&request, CommentAction::Edited, 5, "@journeyman review the order")).await;
-        desk.settle().await;
-        assert_eq!(desk.outcomes().await, ["job_created", "too_late"], "{name}");
-        assert_eq!((statuses(&desk).await.len(), desk.host.written_reviews().len()), (1, 1), "{name}");
+    for inbox in InboxFixture::all().await {
+        let name = inbox.name();
+        inbox.host.put_pull(of_fork());
+        let request = comment("1", &inbox.maria(), "@journeyman review");
+        inbox.deliver(on_other(request.clone())).await;
+        inbox.settle().await;
+        while inbox.work().await {}
+        inbox.deliver(changed(&request, CommentAction::Edited, 5, "@journeyman review the order")).await;
+        inbox.settle().await;
+        assert_eq!(inbox.outcomes().await, ["job_created", "too_late"], "{name}");
+        assert_eq!((statuses(&inbox).await.len(), inbox.host.written_reviews().len()), (1, 1), "{name}");
     }
 }
 
 #[tokio::test]
 async fn an_edit_by_someone_who_may_not_ask_changes_nothing() {
-    for desk in InboxFixture::all().await {
-        let name = desk.name();
-        desk.host.put_pull(of_fork());
-        let request = comment("1", &desk.maria(), "@journeyman review");
-        desk.deliver(on_other(request.clone())).await;
-        desk.settle().await;
-        let eve = desk.host.user("eve", Permission::Read);
-        desk.deliver_by(&eve, changed(&request, CommentAction::Edited, 5, "@journeyman review nothing")).await;
-        desk.settle().await;
-        assert_eq!(desk.outcomes().await, ["job_created", "not_permitted"], "{name}");
-        assert_eq!(statuses(&desk).await, [MessageStatus::Queued], "{name}");
+    for inbox in InboxFixture::all().await {
+        let name = inbox.name();
+        inbox.host.put_pull(of_fork());
+        let request = comment("1", &inbox.maria(), "@journeyman review");
+        inbox.deliver(on_other(request.clone())).await;
+        inbox.settle().await;
+        let eve = inbox.host.user("eve", Permission::Read);
+        inbox.deliver_by(&eve, changed(&request, CommentAction::Edited, 5, "@journeyman review nothing")).await;
+        inbox.settle().await;
+        assert_eq!(inbox.outcomes().await, ["job_created", "not_permitted"], "{name}");
+        assert_eq!(statuses(&inbox).await, [MessageStatus::Queued], "{name}");
     }
 }

@@ -31,44 +31,44 @@ struct Results {
 
 /// Delivers the events of a plan, with other steps between them, and then carries out everything.
 async fn run(plan: &Plan, steps: &[Step], is_working: bool) -> (InboxFixture, Results) {
-    let desk = InboxFixture::crashing().await;
-    plan.prepare(&desk.host);
+    let inbox = InboxFixture::crashing().await;
+    plan.prepare(&inbox.host);
     for (delivery, step) in steps.iter().enumerate() {
         match step {
-            Step::Deliver(event) => desk.deliver_by(&desk.maria(), plan.content(*event, &desk.host)).await,
+            Step::Deliver(event) => inbox.deliver_by(&inbox.maria(), plan.content(*event, &inbox.host)).await,
             Step::Redeliver(event) => {
-                let first = desk.deliver_as(&format!("again-{delivery}"), plan.content(*event, &desk.host)).await;
-                let second = desk.deliver_as(&format!("again-{delivery}"), plan.content(*event, &desk.host)).await;
+                let first = inbox.deliver_as(&format!("again-{delivery}"), plan.content(*event, &inbox.host)).await;
+                let second = inbox.deliver_as(&format!("again-{delivery}"), plan.content(*event, &inbox.host)).await;
                 assert_ne!(first, second);
             }
-            Step::Wait(seconds) => desk.wait(Duration::from_secs(*seconds)).await,
-            Step::Die => desk.die_after_a_claim().await,
-            Step::Crash(polls) => desk.crash(*polls).await,
-            Step::Work if is_working => drop(desk.work().await),
+            Step::Wait(seconds) => inbox.wait(Duration::from_secs(*seconds)).await,
+            Step::Die => inbox.die_after_a_claim().await,
+            Step::Crash(polls) => inbox.crash(*polls).await,
+            Step::Work if is_working => drop(inbox.work().await),
             Step::Work => {}
         }
     }
     // The longest lease, several times: a process may have died in each step.
     for _ in 0..6 {
-        desk.wait(TASK_LEASE).await;
+        inbox.wait(TASK_LEASE).await;
         if is_working {
-            desk.work().await;
+            inbox.work().await;
         }
     }
-    while is_working && desk.work().await {}
-    desk.wait(TASK_LEASE).await;
-    let results = results(&desk, plan).await;
-    (desk, results)
+    while is_working && inbox.work().await {}
+    inbox.wait(TASK_LEASE).await;
+    let results = results(&inbox, plan).await;
+    (inbox, results)
 }
 
-async fn results(desk: &InboxFixture, plan: &Plan) -> Results {
-    for event in desk.events().await {
+async fn results(inbox: &InboxFixture, plan: &Plan) -> Results {
+    for event in inbox.events().await {
         assert!(event.outcome.is_some(), "an event is open: {event:#?}");
     }
-    let all = desk.prompts().await.join("\n");
+    let all = inbox.prompts().await.join("\n");
     let tokens = plan.tokens().map(|token| (token.clone(), all.matches(&token).count())).collect();
-    let is_merged = desk.job().await.pull.unwrap().state == PullState::Merged;
-    Results { tokens, jobs: desk.jobs().await.len(), is_merged }
+    let is_merged = inbox.job().await.pull.unwrap().state == PullState::Merged;
+    Results { tokens, jobs: inbox.jobs().await.len(), is_merged }
 }
 
 /// Runs a property for random plans: always the same ones, unless `PROPTEST_CASES` asks for a number of new ones.
@@ -105,25 +105,25 @@ fn events_in_any_order_lead_to_the_same_messages_as_in_order() {
 #[test]
 fn each_comment_reaches_an_agent_that_works_meanwhile_once_and_each_message_is_answered_once() {
     check(async |plan, steps| {
-        let (desk, results) = run(plan, steps, true).await;
-        for (place, subject) in plan.subjects.iter().enumerate() {
+        let (inbox, results) = run(plan, steps, true).await;
+        for (index, subject) in plan.subjects.iter().enumerate() {
             let count: usize =
-                (0..plan::VERSIONS).map(|version| results.tokens.get(&token(place, version)).unwrap_or(&0)).sum();
+                (0..plan::VERSIONS).map(|version| results.tokens.get(&token(index, version)).unwrap_or(&0)).sum();
             let newest: usize = plan
                 .newest()
                 .iter()
-                .filter(|(known, _)| known.starts_with(&plan::stem(place)))
+                .filter(|(known, _)| known.starts_with(&plan::stem(index)))
                 .map(|(_, count)| count)
                 .sum();
             match subject {
                 // The agent may have got it before it was deleted, or before its mention was removed.
-                Subject::Comment { .. } if newest == 0 => assert!(count <= 1, "{place}: {results:#?}"),
-                _ => assert_eq!(count, newest, "{place}: {results:#?}"),
+                Subject::Comment { .. } if newest == 0 => assert!(count <= 1, "{index}: {results:#?}"),
+                _ => assert_eq!(count, newest, "{index}: {results:#?}"),
             }
         }
-        let finished = desk.messages().await.into_iter().filter(|message| message.status == MessageStatus::Finished);
-        let is_answer = |one: &Written| one.place == CommentTarget::Pull(PULL) && one.marker.contains(":answer:");
-        let answers: Vec<Written> = desk.host.written().into_iter().filter(is_answer).collect();
+        let finished = inbox.messages().await.into_iter().filter(|message| message.status == MessageStatus::Finished);
+        let is_answer = |one: &Written| one.target == CommentTarget::Pull(PULL) && one.marker.contains(":answer:");
+        let answers: Vec<Written> = inbox.host.written().into_iter().filter(is_answer).collect();
         let done = answers.iter().filter(|answer| answer.text.starts_with('✅'));
         assert_eq!(done.count(), finished.count());
         let is_open = |answer: &Written| answer.text.starts_with('⏳') || answer.text.starts_with('⚙');

@@ -40,26 +40,26 @@ impl InboxFixture {
 #[tokio::test]
 async fn a_comment_and_a_review_that_a_poll_and_a_webhook_report_become_one_message() {
     for is_settled in [false, true] {
-        for desk in InboxFixture::all().await {
-            let (name, maria) = (desk.name(), desk.maria());
+        for inbox in InboxFixture::all().await {
+            let (name, maria) = (inbox.name(), inbox.maria());
             let comment = created(&comment("1", &maria, "@journeyman rename it"));
             let (review, lines) = review("90", &maria, "Please change this.", &[]);
-            desk.host.put_review(PULL, review.clone(), lines);
+            inbox.host.put_review(PULL, review.clone(), lines);
             let review = submitted(&review);
-            desk.poll(comment.clone()).await;
-            desk.carry_out().await;
-            desk.deliver(review.clone()).await;
+            inbox.poll(comment.clone()).await;
+            inbox.carry_out().await;
+            inbox.deliver(review.clone()).await;
             if is_settled {
-                desk.settle().await;
+                inbox.settle().await;
             }
-            desk.deliver(comment).await;
-            desk.poll(review).await;
-            desk.settle().await;
-            let prompt = desk.message().await.prompt;
+            inbox.deliver(comment).await;
+            inbox.poll(review).await;
+            inbox.settle().await;
+            let prompt = inbox.message().await.prompt;
             for text in ["rename it", "Please change this."] {
                 assert_eq!(prompt.matches(text).count(), 1, "{name}: {prompt}");
             }
-            let mut outcomes = desk.outcomes().await;
+            let mut outcomes = inbox.outcomes().await;
             outcomes.sort_unstable();
             assert_eq!(outcomes, ["duplicate", "duplicate", "message", "message"], "{name}");
         }
@@ -68,25 +68,25 @@ async fn a_comment_and_a_review_that_a_poll_and_a_webhook_report_become_one_mess
 
 #[tokio::test]
 async fn each_review_whose_webhook_does_not_say_which_one_it_is_reaches_the_job_once() {
-    for desk in InboxFixture::all().await {
-        let (name, maria) = (desk.name(), desk.maria());
+    for inbox in InboxFixture::all().await {
+        let (name, maria) = (inbox.name(), inbox.maria());
         let reviews = ["First.", "Second."].map(|text| review(&format!("id-{text}"), &maria, text, &[]).0);
         for review in &reviews {
-            desk.host.put_review(PULL, review.clone(), Vec::new());
+            inbox.host.put_review(PULL, review.clone(), Vec::new());
         }
         // Both were submitted before the first webhook was carried out.
         for review in &reviews {
-            desk.deliver(submitted(&HostReview { id: String::new(), ..review.clone() })).await;
+            inbox.deliver(submitted(&HostReview { id: String::new(), ..review.clone() })).await;
         }
-        desk.settle().await;
+        inbox.settle().await;
         // The other one has the delivery of a poll already.
-        desk.poll(submitted(&reviews[1])).await;
-        desk.settle().await;
-        let prompts = desk.prompts().await.join("\n");
+        inbox.poll(submitted(&reviews[1])).await;
+        inbox.settle().await;
+        let prompts = inbox.prompts().await.join("\n");
         for text in ["First.", "Second."] {
             assert_eq!(prompts.matches(text).count(), 1, "{name}: {prompts}");
         }
-        let mut outcomes = desk.outcomes().await;
+        let mut outcomes = inbox.outcomes().await;
         outcomes.sort_unstable();
         assert_eq!(outcomes, ["duplicate", "duplicate", "message", "message"], "{name}");
     }
@@ -94,87 +94,90 @@ async fn each_review_whose_webhook_does_not_say_which_one_it_is_reaches_the_job_
 
 #[tokio::test]
 async fn a_poll_that_takes_a_new_comment_for_an_edited_one_does_not_repeat_it() {
-    for desk in InboxFixture::all().await {
-        let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman help"));
+    for inbox in InboxFixture::all().await {
+        let (name, first) = (inbox.name(), comment("1", &inbox.maria(), "@journeyman help"));
         let HookContent::Comment { comment: later, .. } = edited(&first, 5, "@journeyman help") else {
             panic!("no comment")
         };
         // The host has changed the time of the comment before it sent the webhook.
-        desk.deliver(created(&later)).await;
-        desk.settle().await;
-        desk.poll(edited(&first, 5, "@journeyman help")).await;
-        desk.settle().await;
-        assert_eq!(desk.outcomes().await, ["helped", "duplicate"], "{name}");
-        assert_eq!(desk.host.written().len(), 1, "{name}");
+        inbox.deliver(created(&later)).await;
+        inbox.settle().await;
+        inbox.poll(edited(&first, 5, "@journeyman help")).await;
+        inbox.settle().await;
+        assert_eq!(inbox.outcomes().await, ["helped", "duplicate"], "{name}");
+        assert_eq!(inbox.host.written().len(), 1, "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_comment_of_which_only_the_time_has_changed_is_not_carried_out_again() {
-    for desk in InboxFixture::all().await {
-        let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman help"));
-        desk.deliver(created(&first)).await;
-        desk.settle().await;
+    for inbox in InboxFixture::all().await {
+        let (name, first) = (inbox.name(), comment("1", &inbox.maria(), "@journeyman help"));
+        inbox.deliver(created(&first)).await;
+        inbox.settle().await;
         // GitLab changes the time when someone resolves the thread.
-        desk.poll(edited(&first, 9, "@journeyman help")).await;
-        desk.settle().await;
-        assert_eq!((desk.outcomes().await, desk.host.written().len()), (vec!["helped".into(), "duplicate".into()], 1));
+        inbox.poll(edited(&first, 9, "@journeyman help")).await;
+        inbox.settle().await;
+        assert_eq!(
+            (inbox.outcomes().await, inbox.host.written().len()),
+            (vec!["helped".into(), "duplicate".into()], 1)
+        );
         // The edit has the same second as the poll before it.
-        desk.poll(edited(&first, 9, "@journeyman rename it")).await;
-        desk.settle().await;
-        assert_eq!(desk.prompts().await, ["@journeyman rename it"], "{name}");
+        inbox.poll(edited(&first, 9, "@journeyman rename it")).await;
+        inbox.settle().await;
+        assert_eq!(inbox.prompts().await, ["@journeyman rename it"], "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_comment_that_was_edited_before_it_was_polled_has_its_newest_text_once() {
-    for desk in InboxFixture::all().await {
-        let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
-        desk.poll(edited(&first, 5, "@journeyman remove it")).await;
-        desk.settle().await;
-        desk.deliver(created(&first)).await;
-        desk.deliver(edited(&first, 5, "@journeyman remove it")).await;
-        desk.settle().await;
-        assert_eq!(desk.prompts().await, ["@journeyman remove it"], "{name}");
-        assert_eq!(desk.outcomes().await, ["message", "duplicate", "duplicate"], "{name}");
+    for inbox in InboxFixture::all().await {
+        let (name, first) = (inbox.name(), comment("1", &inbox.maria(), "@journeyman rename it"));
+        inbox.poll(edited(&first, 5, "@journeyman remove it")).await;
+        inbox.settle().await;
+        inbox.deliver(created(&first)).await;
+        inbox.deliver(edited(&first, 5, "@journeyman remove it")).await;
+        inbox.settle().await;
+        assert_eq!(inbox.prompts().await, ["@journeyman remove it"], "{name}");
+        assert_eq!(inbox.outcomes().await, ["message", "duplicate", "duplicate"], "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_pull_request_that_is_closed_again_is_recorded_again() {
-    for desk in InboxFixture::all().await {
-        let name = desk.name();
+    for inbox in InboxFixture::all().await {
+        let name = inbox.name();
         for (version, state) in (1..).zip([PullState::Closed, PullState::Open, PullState::Closed]) {
-            desk.host.put_pull(pull(state));
-            desk.poll_as(version, pull_event(state)).await;
-            desk.carry_out().await;
-            assert_eq!(desk.job().await.pull.unwrap().state, state, "{name}: {version}");
+            inbox.host.put_pull(pull(state));
+            inbox.poll_as(version, pull_event(state)).await;
+            inbox.carry_out().await;
+            assert_eq!(inbox.job().await.pull.unwrap().state, state, "{name}: {version}");
         }
     }
 }
 
 #[tokio::test]
 async fn a_failed_poll_says_why_and_since_when_until_one_succeeds() {
-    for desk in InboxFixture::all().await {
-        let poller = Poller::new(desk.fixture.cases.clone());
+    for inbox in InboxFixture::all().await {
+        let poller = Poller::new(inbox.fixture.cases.clone());
         let gone = ForgeError::NotFound("acme/shop".to_owned());
-        desk.host.fail(HostCall::Poll, Moment::Before, gone.clone(), 2);
+        inbox.host.fail(HostCall::Poll, Moment::Before, gone.clone(), 2);
         // The first call plans the polls; the requests that they may send grow with time.
         poller.poll_due().await.unwrap();
-        desk.fixture.world.advance(Duration::from_secs(600));
-        let since = desk.now();
+        inbox.fixture.world.advance(Duration::from_secs(600));
+        let since = inbox.now();
         for failures in [1, 2, 0] {
             if failures == 0 {
                 // The next poll would be later, but someone has changed the project.
-                desk.fixture.world.set_back(Duration::from_secs(595));
+                inbox.fixture.world.set_back(Duration::from_secs(595));
                 let edit = Box::new(|project| Ok((project, [].into())));
-                desk.fixture.cases.change_project(&operator(), &shop().id, Precondition::None, edit).await.unwrap();
+                inbox.fixture.cases.change_project(&operator(), &shop().id, Precondition::None, edit).await.unwrap();
             }
             poller.poll_due().await.unwrap();
-            let row = desk.fixture.store.poll_of(shop().id).await.unwrap().unwrap();
+            let row = inbox.fixture.store.poll_of(shop().id).await.unwrap().unwrap();
             let expected = (failures > 0).then(|| PollProblem { text: gone.to_string(), since });
-            assert_eq!((row.failures, row.problem), (failures, expected), "{}", desk.name());
-            desk.fixture.world.advance(Duration::from_secs(600));
+            assert_eq!((row.failures, row.problem), (failures, expected), "{}", inbox.name());
+            inbox.fixture.world.advance(Duration::from_secs(600));
         }
     }
 }

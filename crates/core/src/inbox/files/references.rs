@@ -80,7 +80,7 @@ fn images_of(html: &str) -> Vec<Reference> {
     found
 }
 
-/// Returns the place of the `>` that ends a tag: one that is not in the value of an attribute.
+/// Returns the offset of the `>` that ends a tag: one that is not in the value of an attribute.
 fn tag_end(tag: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in tag.char_indices() {
@@ -94,7 +94,7 @@ fn tag_end(tag: &str) -> Option<usize> {
     None
 }
 
-/// Returns the place of the value of an attribute in a tag.
+/// Returns the range of the value of an attribute in a tag.
 fn attribute(tag: &str, wanted: &str) -> Option<Range<usize>> {
     let bytes = tag.as_bytes();
     let is_space = |at: usize| bytes.get(at).is_some_and(|byte| byte.is_ascii_whitespace() || *byte == b'/');

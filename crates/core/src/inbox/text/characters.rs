@@ -31,9 +31,9 @@ pub(super) struct Changed {
 
 impl Changed {
     /// Returns the note about removed characters; `None` if there are none.
-    pub(super) fn note(self, place: &str) -> Option<String> {
+    pub(super) fn note(self, from: &str) -> Option<String> {
         let all = [self.bidirectional(), self.controls(), self.tags(), self.selectors()];
-        Some(format!("The service removed {} {place}.", listed(&all.into_iter().flatten().collect::<Vec<_>>())?))
+        Some(format!("The service removed {} {from}.", listed(&all.into_iter().flatten().collect::<Vec<_>>())?))
     }
 
     /// Returns the note about characters of code; `None` if there are none.

@@ -1,4 +1,4 @@
-//! Reads the parts of a Markdown text with their places in the source.
+//! Reads the parts of a Markdown text with their ranges in the source.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,9 +13,9 @@ const MAX_EVENTS: usize = 400_000;
 
 /// A text that was parsed.
 pub(super) struct Parsed<'a> {
-    /// The parts with their places.
+    /// The parts with their ranges.
     pub(super) events: Vec<(Event<'a>, Range<usize>)>,
-    /// The places of the definitions of links that are used.
+    /// The ranges of the definitions of links that are used.
     pub(super) used: Vec<Range<usize>>,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str, dialect: Dialect) -> Option<Parsed<'_>> {
     Some(Parsed { events, used })
 }
 
-/// Returns whether a place is in one of these ranges, which are in order and do not overlap.
+/// Returns whether an offset is in one of these ranges, which are in order and do not overlap.
 pub(in crate::inbox) fn is_within(ranges: &[Range<usize>], at: usize) -> bool {
     let next = ranges.partition_point(|range| range.end <= at);
     ranges.get(next).is_some_and(|range| range.contains(&at))
@@ -50,7 +50,7 @@ pub(super) fn label(label: &str) -> String {
     label.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
-/// Returns the places of code spans and code blocks.
+/// Returns the ranges of code spans and code blocks.
 pub(super) fn code(text: &str) -> Vec<Range<usize>> {
     let is_code = |event: &Event<'_>| matches!(event, Event::Code(_) | Event::Start(Tag::CodeBlock(_)));
     let events = Parser::new_ext(text, Options::empty()).into_offset_iter();

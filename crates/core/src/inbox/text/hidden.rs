@@ -69,7 +69,7 @@ fn html(text: &str, parsed: &Parsed<'_>, footnotes: &[Range<usize>], dialect: Di
 }
 
 /// Returns the definitions of links that are not used: what no block covers, and is no mark of a quote or a list. The
-/// parser does not tell the places of repeated definitions, which count nowhere.
+/// parser does not report the ranges of repeated definitions, which count nowhere.
 fn definitions(text: &str, parsed: &Parsed<'_>) -> Vec<Range<usize>> {
     let mut covered = covered(text, &parsed.events);
     covered.push(text.len()..text.len());
@@ -84,7 +84,7 @@ fn definitions(text: &str, parsed: &Parsed<'_>) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns the places of blocks, and of the marks of lists.
+/// Returns the ranges of blocks, and of the marks of lists.
 fn covered(text: &str, events: &[(Event<'_>, Range<usize>)]) -> Vec<Range<usize>> {
     let mut covered: Vec<Range<usize>> = Vec::new();
     // In a tight list, the parts of a line are not in a paragraph, and do not cover it without gaps.

@@ -33,13 +33,13 @@ impl Piece {
         piece
     }
 
-    /// Returns the place in the source of a place in the text.
+    /// Returns the offset in the source of an offset in the text.
     fn source(&self, at: usize) -> usize {
         let line = self.lines.partition_point(|(start, _)| *start <= at).saturating_sub(1);
         self.lines.get(line).map_or(0, |(start, source)| source + at - start)
     }
 
-    /// Returns the place in the source of the end of a part of the text. It is behind the last character of the part,
+    /// Returns the offset in the source of the end of a part of the text. It is behind the last character of the part,
     /// and not at the beginning of the next line.
     fn source_of_end(&self, end: usize) -> usize {
         if end == 0 { self.source(0) } else { self.source(end - 1) + 1 }

@@ -24,7 +24,7 @@ pub trait Discussion: Send + Sync {
 
     /// Writes a comment, unless the service has written one with the same marker. The marker is an HTML comment, which
     /// hosts keep and do not show. Returns the URL of the comment.
-    async fn comment(&self, place: CommentTarget, marker: &str, text: &str) -> Result<String, ForgeError>;
+    async fn comment(&self, target: CommentTarget, marker: &str, text: &str) -> Result<String, ForgeError>;
 
     /// Returns whether [`Discussion::show`] can change the comments of the service on this code host.
     fn can_update(&self) -> bool {
@@ -39,12 +39,12 @@ pub trait Discussion: Send + Sync {
     /// The host refused the text, could not be used, or has no comments that can be changed.
     async fn show(
         &self,
-        place: CommentTarget,
+        target: CommentTarget,
         marker: &str,
         text: &str,
         creates: bool,
     ) -> Result<Option<String>, ForgeError> {
-        let _ = (place, marker, text, creates);
+        let _ = (target, marker, text, creates);
         Err(ForgeError::Refused("comments cannot be changed on this code host".to_owned()))
     }
 
@@ -53,8 +53,8 @@ pub trait Discussion: Send + Sync {
     ///
     /// # Errors
     /// The host could not be used. Replies that were written before the error are found by the next attempt.
-    async fn reply(&self, place: CommentTarget, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
-        let _ = place;
+    async fn reply(&self, target: CommentTarget, replies: &[NewReply]) -> Result<Vec<Replied>, ForgeError> {
+        let _ = target;
         let refused = || Replied::Refused("this code host has no replies".to_owned());
         Ok(replies.iter().map(|_| refused()).collect())
     }
@@ -63,8 +63,8 @@ pub trait Discussion: Send + Sync {
     ///
     /// # Errors
     /// The host could not be used, or does not let the service resolve threads.
-    async fn resolve(&self, place: CommentTarget, of: &[InThread]) -> Result<(), ForgeError> {
-        let _ = (place, of);
+    async fn resolve(&self, target: CommentTarget, of: &[InThread]) -> Result<(), ForgeError> {
+        let _ = (target, of);
         Ok(())
     }
 
@@ -85,7 +85,7 @@ pub trait Discussion: Send + Sync {
     }
 
     /// Adds the position, the thread and the review to a comment, if it has them and the webhook did not say so.
-    async fn placed(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
+    async fn complete_comment(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
         let _ = pull;
         Ok(comment)
     }
@@ -98,8 +98,8 @@ pub trait Discussion: Send + Sync {
 
     /// Returns the threads that contain these comments on a pull request or an issue, each once. Threads that the host
     /// does not show, because a comment was deleted meanwhile, are missing. Drafts are left out.
-    async fn threads(&self, place: CommentTarget, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
-        let _ = (place, of);
+    async fn threads(&self, target: CommentTarget, of: &[InThread]) -> Result<Vec<HostThread>, ForgeError> {
+        let _ = (target, of);
         Ok(Vec::new())
     }
 
@@ -111,7 +111,7 @@ pub trait Discussion: Send + Sync {
 
     /// Returns the user who was the last to add a label to an issue, or to assign the service; `None` if no one did, or
     /// if webhooks of the host say who did.
-    async fn issue_asker(&self, issue: u64, label: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
+    async fn issue_requester(&self, issue: u64, label: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
         let _ = (issue, label);
         Ok(None)
     }
@@ -134,7 +134,7 @@ pub trait Discussion: Send + Sync {
     /// Returns the conversation about a pull request or an issue: what was written or changed since a time, or all of it.
     /// Drafts, deleted comments and comments that only members see are left out. Of very long conversations, the newest
     /// comments are read.
-    async fn conversation(&self, place: CommentTarget, since: Option<Timestamp>) -> Result<Conversation, ForgeError>;
+    async fn conversation(&self, target: CommentTarget, since: Option<Timestamp>) -> Result<Conversation, ForgeError>;
 
     /// Returns the numbers of the issues of the same repository that the host itself links to an issue, such as its parent.
     /// On hosts without such links, there are none.

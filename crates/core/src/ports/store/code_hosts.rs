@@ -32,7 +32,7 @@ pub struct PullFilter {
     pub limit: usize,
 }
 
-/// The place of a pull request in the list of a project.
+/// The position of a pull request in the list of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PullCursor {
     /// The time at which the job opened it, or began to work on it.

@@ -20,7 +20,7 @@ pub struct SlackEventFilter {
     /// The workspace.
     pub workspace: SlackWorkspaceId,
     /// Only events of this thread.
-    pub place: Option<SlackThreadId>,
+    pub thread: Option<SlackThreadId>,
     /// Only events with smaller numbers.
     pub before: Option<u64>,
     /// The maximum number of events.
@@ -57,7 +57,7 @@ pub trait SlackStore: ResourceStore<SlackWorkspace> {
     async fn slack_events(&self, filter: SlackEventFilter) -> Result<Vec<SlackInboxEvent>, StoreError>;
 
     /// Finds the job of a thread.
-    async fn slack_thread(&self, place: SlackThreadId) -> Result<Option<SlackThread>, StoreError>;
+    async fn slack_thread(&self, id: SlackThreadId) -> Result<Option<SlackThread>, StoreError>;
 
     /// Claims posts that are due, for the time `lease`. Of each channel, at most one post is claimed at a time, and none
     /// while the channel accepts no message.

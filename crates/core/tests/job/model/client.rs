@@ -19,8 +19,8 @@ impl World {
             _ => None,
         };
         let mut queue = self.job.0.queue.clone();
-        let place = if delivery == DeliveryMode::Interrupt { 0 } else { queue.len() };
-        queue.insert(place, id(number));
+        let index = if delivery == DeliveryMode::Interrupt { 0 } else { queue.len() };
+        queue.insert(index, id(number));
         let done = self.command(&Command::AddMessage(message(u128::from(number), delivery)));
         self.require(done.err() == refusal, "only archived jobs, and busy jobs on request, reject");
         if done.is_ok() {

@@ -17,7 +17,7 @@ impl World {
         known.push(self.job.0.token);
         known.sort_unstable();
         known.dedup();
-        let rank = |token: Token| Token(known.iter().position(|one| *one == token).map_or(0, |place| place as u64));
+        let rank = |token: Token| Token(known.iter().position(|one| *one == token).map_or(0, |index| index as u64));
         let job_token = rank(self.job.0.token);
         self.job.0.token = job_token;
         if let JobState::Active(Work::Running { lease, .. }) = &mut self.job.0.state {

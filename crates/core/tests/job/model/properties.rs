@@ -28,9 +28,9 @@ pub(super) fn all() -> Vec<Property<Machine>> {
             (1..=3).all(|message| world.host.branch.iter().filter(|commit| **commit == message).count() <= 1)
         }),
         always("the commits are in the order of delivery", |_, world| {
-            let places: Vec<_> =
+            let positions: Vec<_> =
                 world.host.branch.iter().map(|commit| world.delivered.iter().position(|one| one == commit)).collect();
-            places.is_sorted() && places.iter().all(Option::is_some)
+            positions.is_sorted() && positions.iter().all(Option::is_some)
         }),
         always("every message is final when the job and the workers are idle", |_, world| {
             let quiet = !active(world) && world.workers.iter().all(|state| *state == WorkerState::Idle);

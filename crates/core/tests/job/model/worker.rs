@@ -32,8 +32,8 @@ impl World {
         let JobState::Active(Work::Running { in_flight, lease }) = &self.job.0.state else { return };
         let (message, progress, token) = (in_flight.message, in_flight.progress.clone(), lease.token);
         self.require(token > before && token == self.job.0.token, "each lease has a newer token");
-        if let Some(place) = first.filter(|first| *first == message).map(number_of) {
-            self.delivered.push(place);
+        if let Some(first) = first.filter(|first| *first == message).map(number_of) {
+            self.delivered.push(first);
         }
         let known = self.delivered.contains(&number_of(message));
         self.require(known, "messages are delivered in the order of the queue");

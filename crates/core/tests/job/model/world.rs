@@ -251,21 +251,21 @@ impl World {
         for row in rows {
             match row {
                 Row::MessageDelivered { id, .. } => {
-                    let place = usize::from(number_of(id)) - 1;
-                    self.require(self.finals[place].is_none(), "a final message is not delivered again");
+                    let index = usize::from(number_of(id)) - 1;
+                    self.require(self.finals[index].is_none(), "a final message is not delivered again");
                 }
                 Row::MessageEnded { id, status, commits, .. } => {
-                    let place = usize::from(number_of(id)) - 1;
-                    self.require(self.finals[place].is_none(), "a message becomes final once");
-                    self.finals[place] = Some(status);
+                    let index = usize::from(number_of(id)) - 1;
+                    self.require(self.finals[index].is_none(), "a message becomes final once");
+                    self.finals[index] = Some(status);
                     if status == MessageStatus::Cancelled && commits.is_empty() {
                         self.denied.push(number_of(id));
                     }
                 }
                 Row::MessagePublishedWith { id, with, .. } => {
-                    let place = usize::from(number_of(id)) - 1;
+                    let index = usize::from(number_of(id)) - 1;
                     self.require(
-                        self.finals[place] == Some(MessageStatus::Failed),
+                        self.finals[index] == Some(MessageStatus::Failed),
                         "only failed messages are published later",
                     );
                     self.require(self.finals[usize::from(number_of(with)) - 1].is_none(), "the later one is active");

@@ -88,7 +88,7 @@ pub(super) fn is_reviewed(job: &Job) -> bool {
 /// Returns the numbers of conflicting files of the pull requests of jobs, on all code hosts, as they are stored.
 async fn conflicts(
     shared: &Shared,
-    places: &ProjectContexts,
+    contexts: &ProjectContexts,
     jobs: &[Job],
 ) -> Result<BTreeMap<JobId, usize>, StoreError> {
     let mut of_projects: BTreeMap<&ProjectId, Vec<(JobId, PullRef)>> = BTreeMap::new();
@@ -99,7 +99,7 @@ async fn conflicts(
     }
     let mut found = BTreeMap::new();
     for (project, of_jobs) in of_projects {
-        let Some(at) = places.get(project) else { continue };
+        let Some(at) = contexts.get(project) else { continue };
         let (ids, pulls): (Vec<JobId>, Vec<PullRef>) = of_jobs.into_iter().unzip();
         let known = shared.services.cases.known_comparisons(&at.project, &pulls).await?;
         found.extend(ids.into_iter().zip(known).filter_map(|(id, known)| Some((id, known.conflicts()?))));
@@ -111,13 +111,13 @@ async fn conflicts(
 pub(super) async fn needs(
     shared: &Shared,
     frame: &Frame,
-    places: &ProjectContexts,
+    contexts: &ProjectContexts,
     failed: &[Job],
     to_review: &[Job],
 ) -> Result<Vec<Need>, StoreError> {
     let jobs: Vec<Job> = failed.iter().chain(to_review).cloned().collect();
-    let rows = row::rows(shared, places, &jobs).await?.rows;
-    let conflicts = conflicts(shared, places, to_review).await?;
+    let rows = row::rows(shared, contexts, &jobs).await?.rows;
+    let conflicts = conflicts(shared, contexts, to_review).await?;
     let mut needs: Vec<Need> = Vec::new();
     for row in rows {
         let Some(job) = jobs.iter().find(|job| row.key.ends_with(&job.id.to_string())) else { continue };

@@ -22,7 +22,7 @@ const AREA: Area = Area { left: 36.0, width: 252.0, top: 8.0, bottom: 112.0, bar
 pub(super) fn weekday(day: i64) -> &'static str {
     // The day 0 was a Thursday.
     let names = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-    usize::try_from((day + 3).rem_euclid(7)).ok().and_then(|place| names.get(place).copied()).unwrap_or_default()
+    usize::try_from((day + 3).rem_euclid(7)).ok().and_then(|index| names.get(index).copied()).unwrap_or_default()
 }
 
 /// The week of the chart, from Monday to Sunday in UTC.
@@ -81,8 +81,8 @@ impl Week {
         };
         let mut sums: BTreeMap<(i64, usize), u64> = BTreeMap::new();
         for line in shared.services.store.usage(query).await? {
-            let place = order.iter().position(|id| Some(id) == line.project.as_ref()).unwrap_or(MAX_KEYS);
-            let sum = sums.entry((line.day.unwrap_or(first), place.min(MAX_KEYS))).or_default();
+            let column = order.iter().position(|id| Some(id) == line.project.as_ref()).unwrap_or(MAX_KEYS);
+            let sum = sums.entry((line.day.unwrap_or(first), column.min(MAX_KEYS))).or_default();
             *sum = sum.saturating_add(line.sum.cost_micros);
         }
         let names: Vec<String> = order.iter().take(MAX_KEYS).map(ToString::to_string).collect();
@@ -91,24 +91,28 @@ impl Week {
 
     /// Lays out the chart. `sums` has the amounts by day and column; `names` are the projects with a color.
     fn of(first: i64, sums: &BTreeMap<(i64, usize), u64>, names: Vec<String>, budget: Option<u64>) -> Self {
-        let at = |day: i64, place: usize| sums.get(&(day, place)).copied().unwrap_or_default();
-        let of_day = |day: i64| (0..=MAX_KEYS).map(|place| at(day, place)).fold(0, u64::saturating_add);
+        let at = |day: i64, column: usize| sums.get(&(day, column)).copied().unwrap_or_default();
+        let of_day = |day: i64| (0..=MAX_KEYS).map(|column| at(day, column)).fold(0, u64::saturating_add);
         let total = (first..first + 7).map(of_day).fold(0, u64::saturating_add);
         let top = chart::nice((first..first + 7).map(of_day).max().unwrap_or_default());
         let has_others = (first..first + 7).any(|day| at(day, MAX_KEYS) > 0);
         let mut columns: Vec<(&'static str, String)> =
-            names.into_iter().enumerate().map(|(place, name)| (key(place), name)).collect();
-        let mut places: Vec<usize> = (0..columns.len()).collect();
+            names.into_iter().enumerate().map(|(column, name)| (key(column), name)).collect();
+        let mut indexes: Vec<usize> = (0..columns.len()).collect();
         if has_others {
             columns.push((key(MAX_KEYS), "Others".to_owned()));
-            places.push(MAX_KEYS);
+            indexes.push(MAX_KEYS);
         }
         let day = |(number, day): (i32, i64)| Day {
             name: weekday(day),
             short: weekday(day).get(..3).unwrap_or_default(),
             total: words::money(of_day(day)),
-            cells: places.iter().map(|place| words::money(at(day, *place))).collect(),
-            bars: AREA.stack(number, &places.iter().map(|place| (*place, at(day, *place))).collect::<Vec<_>>(), top),
+            cells: indexes.iter().map(|column| words::money(at(day, *column))).collect(),
+            bars: AREA.stack(
+                number,
+                &indexes.iter().map(|column| (*column, at(day, *column))).collect::<Vec<_>>(),
+                top,
+            ),
             x: chart::decimal(AREA.middle(number)),
         };
         Self {

@@ -61,12 +61,12 @@ pub(super) const fn badge(state: InboxState) -> &'static str {
 pub(super) fn kind(content: &HookContent) -> String {
     match content {
         HookContent::Comment { number, action, comment } => {
-            let place = match comment.kind {
+            let subject = match comment.kind {
                 CommentKind::Issue => format!("issue #{number}"),
                 CommentKind::Line => format!("a line of #{number}"),
                 CommentKind::Pull | CommentKind::Review => format!("#{number}"),
             };
-            format!("{} on {place}", done(*action, "Comment", "Edited comment", "Deleted comment"))
+            format!("{} on {subject}", done(*action, "Comment", "Edited comment", "Deleted comment"))
         }
         HookContent::Review { number, action, .. } => {
             format!("{} of #{number}", done(*action, "Review", "Edited review", "Dismissed review"))

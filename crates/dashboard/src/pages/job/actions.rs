@@ -7,8 +7,8 @@ use journeyman_core::engine::Control;
 use journeyman_core::job::JobStatus;
 use journeyman_core::message::DeliveryMode;
 
+use super::messages_and_runs::MessagesAndRuns;
 use super::outcome::retried;
-use super::talk::MessagesAndRuns;
 use super::{InJob, conversation};
 use crate::Shared;
 use crate::failure::{Failure, Page, refusal};
@@ -39,8 +39,8 @@ async fn send_page(shared: &Shared, at: InJob, fields: &Fields) -> Page {
 pub(super) async fn again(State(shared): State<Shared>, at: InJob, fields: Fields) -> Response {
     let page = async {
         at.needs_write()?;
-        let talk = MessagesAndRuns::read(&shared, at.job.id).await?;
-        let message = retried(&at, &talk).filter(|message| message.id.to_string() == fields.text("message"));
+        let history = MessagesAndRuns::read(&shared, at.job.id).await?;
+        let message = retried(&at, &history).filter(|message| message.id.to_string() == fields.text("message"));
         if let Some(message) = message {
             let request = MessageRequest { prompt: message.prompt.clone(), delivery: DeliveryMode::Queue };
             let once = fields.once(&format!("again {} {}", at.job.id, message.id));

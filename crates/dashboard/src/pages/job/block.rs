@@ -11,7 +11,7 @@ use journeyman_core::message::{Message, MessageStatus, Origin};
 use journeyman_core::time::Timestamp;
 
 use super::InJob;
-use super::talk::{MessagesAndRuns, failure};
+use super::messages_and_runs::{MessagesAndRuns, failure};
 use crate::conversation::{Block, Kind, Line, Part, Tool, patch};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
@@ -27,7 +27,7 @@ const TAIL_LINES: usize = 2;
 /// What a block needs to know about its page.
 pub(super) struct BlockContext<'a> {
     pub(super) at: &'a InJob,
-    pub(super) talk: &'a MessagesAndRuns,
+    pub(super) history: &'a MessagesAndRuns,
     /// True if the page shows the result of the job above the conversation.
     pub(super) has_outcome: bool,
     pub(super) highlighter: &'a Highlighter,
@@ -84,7 +84,7 @@ struct Turn<'a> {
     cost: Option<String>,
 }
 
-/// The place that a message came from.
+/// The origin of a message, as a link.
 struct Source {
     icon: &'static str,
     text: String,
@@ -100,38 +100,38 @@ struct PartView<'a> {
 }
 
 /// Renders a block. Call it within `spawn_blocking`, because rendering Markdown takes CPU time.
-pub(super) fn render(scene: &BlockContext<'_>, block: &Block, budget: &mut Budget) -> askama::Result<Fragment> {
-    render_with(scene, block, None, budget)
+pub(super) fn render(context: &BlockContext<'_>, block: &Block, budget: &mut Budget) -> askama::Result<Fragment> {
+    render_with(context, block, None, budget)
 }
 
 /// Renders a block like [`render`]; `steps` are those of its message.
 pub(super) fn render_with(
-    scene: &BlockContext<'_>,
+    context: &BlockContext<'_>,
     block: &Block,
     steps: Option<Steps>,
     budget: &mut Budget,
 ) -> askama::Result<Fragment> {
     let turn = match &block.kind {
         Kind::Turn(id) => {
-            let found = scene.talk.message(*id);
-            found.map(|(number, message)| Turn::new(scene, number, message, steps))
+            let found = context.history.message(*id);
+            found.map(|(number, message)| Turn::new(context, number, message, steps))
         }
         _ => None,
     };
     let markup = match &block.kind {
-        Kind::Said(text) => Some(markdown::html_within(text, scene.highlighter, budget)),
+        Kind::Said(text) => Some(markdown::html_within(text, context.highlighter, budget)),
         _ => None,
     };
     let (parts, size) = match &block.kind {
         Kind::Tool(tool) => parts(tool),
         _ => (Vec::new(), None),
     };
-    let told = failure(&scene.at.job).filter(|_| scene.has_outcome).map(|reason| reason.text.as_str());
+    let told = failure(&context.at.job).filter(|_| context.has_outcome).map(|reason| reason.text.as_str());
     let is_told = match &block.kind {
         Kind::Line(Line { reason: Some(reason), short, .. }) => !short.is_empty() && Some(reason.as_str()) == told,
         _ => false,
     };
-    Fragment::of(&BlockView { at: scene.at, frame: scene.at, block, turn, markup, parts, size, is_told })
+    Fragment::of(&BlockView { at: context.at, frame: context.at, block, turn, markup, parts, size, is_told })
 }
 
 /// Returns the parts of a tool's output, and the sum of its changes.
@@ -156,13 +156,13 @@ impl<'a> PartView<'a> {
 }
 
 impl<'a> Turn<'a> {
-    fn new(scene: &BlockContext<'a>, number: usize, message: &'a Message, steps: Option<Steps>) -> Self {
-        let (at, talk) = (scene.at, scene.talk);
+    fn new(context: &BlockContext<'a>, number: usize, message: &'a Message, steps: Option<Steps>) -> Self {
+        let (at, history) = (context.at, context.history);
         let (status, mark) = status(message.status);
-        let run = talk.running().filter(|run| run.message == message.id);
+        let run = history.running().filter(|run| run.message == message.id);
         let author = author(message);
-        let is_over = scene.has_outcome && talk.is_over(&at.job, message);
-        let worked = Some(talk.worked_on(message.id)).filter(|time| message.status.is_final() && !time.is_zero());
+        let is_over = context.has_outcome && history.is_over(&at.job, message);
+        let worked = Some(history.worked_on(message.id)).filter(|time| message.status.is_final() && !time.is_zero());
         let word = if message.status == MessageStatus::Finished { "in" } else { "after" };
         Self {
             number,
@@ -186,7 +186,7 @@ impl<'a> Turn<'a> {
             left_out_more: message.diff.as_ref().map(|diff| diff.left_out_more).unwrap_or_default(),
             left_out_count: message.diff.as_ref().map(MessageDiff::left_out_count).unwrap_or_default(),
             size: Size::of(message.diff.as_ref().map(|diff| diff.stat)).filter(|_| !message.commits.is_empty()),
-            cost: talk.cost_of(message.id).map(words::money),
+            cost: history.cost_of(message.id).map(words::money),
         }
     }
 }
@@ -198,7 +198,7 @@ fn first_line(prompt: &str) -> &str {
 }
 
 impl Source {
-    /// Returns the place that a message came from; `None` if the name of its author says it.
+    /// Returns the origin of a message; `None` if the name of its author says it.
     fn of(message: &Message) -> Option<Self> {
         let word = origin(message)?;
         let source = message.source.as_ref();

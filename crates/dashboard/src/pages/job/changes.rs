@@ -68,7 +68,7 @@ fn tip<'a>(job: &'a Job, part: &'a Part) -> Option<&'a Sha> {
     part.commits().last().or_else(|| job.branch.as_ref().map(|branch| &branch.head))
 }
 
-/// Returns the part of the changes that a query selects, and the place of its diff.
+/// Returns the part of the changes that a query selects, and the navigation of its diff.
 async fn part(shared: &Shared, at: &InJob, query: Option<&str>) -> Result<(Part, Nav), Failure> {
     let turns = turns(&shared.services.store.messages(at.job.id).await?);
     let part = Part::of_query(query, &turns, &[]).ok_or(Failure::NotFound("commit"))?;
@@ -138,12 +138,12 @@ fn render(
     let line = refused.as_ref().and_then(|refused| refused.line.as_ref());
     let kept: Vec<LineKey> = line.map(|(key, _)| key.clone()).into_iter().collect();
     let diff = DiffShown::new(&text, *is_cut, appearance, &kept, highlighter, &mut Budget::page());
-    let mut diff = diff.placed(nav);
+    let mut diff = diff.with_nav(nav);
     diff.takes_comments = takes_comments(at);
     let mut error = refused.as_ref().map(|refused| refused.error.clone());
     let mut unsent = None;
     let refused = refused.and_then(|refused| refused.line);
-    let place = refused.or_else(|| Some((diff.key(selected?)?, String::new())));
+    let commented = refused.or_else(|| Some((diff.key(selected?)?, String::new())));
     let pattern = LineForm {
         frame: at,
         action: at.page("/changes/comments"),
@@ -155,7 +155,7 @@ fn render(
         review_hint: None,
     };
     let form = diff.takes_comments.then(|| Fragment::of(&pattern)).transpose()?;
-    if let Some((key, draft)) = &place {
+    if let Some((key, draft)) = &commented {
         let action = at.page("/changes/comments");
         let form = LineForm { action, key: Some(key), draft, error: error.as_deref(), ..pattern };
         if diff.attach(key, Fragment::of(&form)?) {

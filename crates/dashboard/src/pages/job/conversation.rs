@@ -14,9 +14,9 @@ use serde::Deserialize;
 
 use super::block::BlockContext;
 use super::head::{self, Parts};
+use super::messages_and_runs::{MessagesAndRuns, failure};
 use super::now::{Now, Silence};
 use super::plan::plan_before;
-use super::talk::{MessagesAndRuns, failure};
 use super::thread::{Thread, render_thread};
 use super::{InJob, base, live, outcome, status};
 use crate::conversation::{Fold, Plan};
@@ -86,11 +86,11 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
     // come with them.
     entries.retain(|entry| entry.seq < end);
     let last = entries.last().map_or(start, |entry| entry.seq);
-    let talk = Arc::new(MessagesAndRuns::read(shared, job.id).await?);
-    let plan = if newest { plan_before(shared, &talk, job.id, start).await? } else { None };
-    let (fold, thread, outcome) = rendered(shared, Arc::clone(at), entries, plan, Arc::clone(&talk), newest).await?;
-    let parts = head::parts_with(shared, at, &talk, fold.plan()).await?;
-    let silence = Silence::of(shared, job, &talk, &fold, at.now).await?;
+    let history = Arc::new(MessagesAndRuns::read(shared, job.id).await?);
+    let plan = if newest { plan_before(shared, &history, job.id, start).await? } else { None };
+    let (fold, thread, outcome) = rendered(shared, Arc::clone(at), entries, plan, Arc::clone(&history), newest).await?;
+    let parts = head::parts_with(shared, at, &history, fold.plan()).await?;
+    let silence = Silence::of(shared, job, &history, &fold, at.now).await?;
     let code = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let (fields, error) = refused.map_or((None, None), |(fields, error)| (Some(fields), Some(error)));
     let page = JobPage {
@@ -101,7 +101,7 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
         parts,
         outcome,
         base: if newest { base::render(at).await? } else { Fragment::default() },
-        now: Now::of(at, &talk, &fold, silence).render(at)?,
+        now: Now::of(at, &history, &fold, silence).render(at)?,
         thread,
         earlier: earlier_text(shared, job, start)
             .await?
@@ -146,7 +146,7 @@ async fn rendered(
     at: Arc<InJob>,
     entries: Vec<LogEntry>,
     plan: Option<Plan>,
-    talk: Arc<MessagesAndRuns>,
+    history: Arc<MessagesAndRuns>,
     newest: bool,
 ) -> Result<(Fold, Thread, Fragment), Failure> {
     let hold = shared.services.store.holds().await?.remove(&at.job.project);
@@ -158,12 +158,12 @@ async fn rendered(
         for entry in &entries {
             fold.add(entry);
         }
-        let scene = BlockContext { at: &at, talk: &talk, has_outcome: newest, highlighter: &highlighter };
+        let context = BlockContext { at: &at, history: &history, has_outcome: newest, highlighter: &highlighter };
         let outcome = match newest {
-            true => outcome::render(&at, &talk, hold.as_ref(), &highlighter, &mut budget)?,
+            true => outcome::render(&at, &history, hold.as_ref(), &highlighter, &mut budget)?,
             false => Fragment::default(),
         };
-        let thread = render_thread(&scene, &fold, &mut budget)?;
+        let thread = render_thread(&context, &fold, &mut budget)?;
         Ok::<_, askama::Error>((fold, thread, outcome))
     });
     let rendered: askama::Result<_> = rendered.await.map_err(|error| Failure::Render(error.to_string()))?;

@@ -9,9 +9,9 @@ use journeyman_core::message::{DeliveryMode, Message};
 use journeyman_core::ports::{StoreError, Sums};
 
 use super::block::author;
+use super::messages_and_runs::MessagesAndRuns;
 use super::outcome::{retried, retry_key};
 use super::side::SideData;
-use super::talk::MessagesAndRuns;
 use super::{InJob, side, status};
 use crate::conversation::Plan;
 use crate::fragment::Fragment;
@@ -80,15 +80,15 @@ pub(super) struct Parts {
 
 /// Renders the parts of a page of a job other than its conversation.
 pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> Result<Parts, StoreError> {
-    let talk = MessagesAndRuns::with(shared, at.job.id, messages.to_vec()).await?;
-    parts_with(shared, at, &talk, None).await
+    let history = MessagesAndRuns::with(shared, at.job.id, messages.to_vec()).await?;
+    parts_with(shared, at, &history, None).await
 }
 
 /// Renders the parts of the page with the conversation of a job, with the agent's plan.
 pub(super) async fn parts_with(
     shared: &Shared,
     at: &InJob,
-    talk: &MessagesAndRuns,
+    history: &MessagesAndRuns,
     plan: Option<&Plan>,
 ) -> Result<Parts, StoreError> {
     let job = &at.job;
@@ -100,22 +100,22 @@ pub(super) async fn parts_with(
     let render = |error: askama::Error| {
         StoreError::Unavailable(format!("a part of a job's page could not be rendered: {error}"))
     };
-    let runs = u64::try_from(talk.runs.len()).unwrap_or(u64::MAX);
+    let runs = u64::try_from(history.runs.len()).unwrap_or(u64::MAX);
     let (size, spent) = (Size::of(job.diff), data.used.spent);
     let files = size.as_ref().map_or(0, |size| size.files);
     Ok(Parts {
-        head: Fragment::of(&head(at, talk)).map_err(render)?,
+        head: Fragment::of(&head(at, history)).map_err(render)?,
         changes: Fragment::of(&Counts { id: "count-changes", count: files, size }).map_err(render)?,
         runs: Fragment::of(&Counts { id: "count-runs", count: runs, size: None }).map_err(render)?,
-        side: side::render(at, talk, plan, data).map_err(render)?,
-        brief: side::brief(at, talk, plan, spent).map_err(render)?,
-        queue: Fragment::of(&queue(at, &talk.messages)).map_err(render)?,
+        side: side::render(at, history, plan, data).map_err(render)?,
+        brief: side::brief(at, history, plan, spent).map_err(render)?,
+        queue: Fragment::of(&queue(at, &history.messages)).map_err(render)?,
     })
 }
 
-fn head<'a>(at: &'a InJob, talk: &MessagesAndRuns) -> Head<'a> {
+fn head<'a>(at: &'a InJob, history: &MessagesAndRuns) -> Head<'a> {
     let job = &at.job;
-    let run = talk.running().filter(|_| job.lease().is_some());
+    let run = history.running().filter(|_| job.lease().is_some());
     Head {
         at,
         frame: at,
@@ -124,18 +124,18 @@ fn head<'a>(at: &'a InJob, talk: &MessagesAndRuns) -> Head<'a> {
         active: status::is_active(job),
         archived: job.status() == JobStatus::Archived,
         clock: run.map(|run| (run.started_at.to_string(), words::clock(at.now.since(run.started_at)))),
-        time: Some(talk.worked()).filter(|time| !time.is_zero()).map(words::duration),
+        time: Some(history.worked()).filter(|time| !time.is_zero()).map(words::duration),
         pull: Pill::of_job(at, job),
-        reviews: reviews(job, talk),
+        reviews: reviews(job, history),
         size: Size::of(job.diff),
-        retry: retried(at, talk).map(|message| (message.id, retry_key(message.id))),
+        retry: retried(at, history).map(|message| (message.id, retry_key(message.id))),
     }
 }
 
 /// Returns true if the job is completed and people have not accepted or rejected its changes yet.
-fn reviews(job: &Job, talk: &MessagesAndRuns) -> bool {
+fn reviews(job: &Job, history: &MessagesAndRuns) -> bool {
     let is_open = job.pull.as_ref().is_none_or(|pull| pull.state == PullState::Open);
-    let has_changes = talk.messages.iter().any(|message| !message.commits.is_empty());
+    let has_changes = history.messages.iter().any(|message| !message.commits.is_empty());
     job.status() == JobStatus::Completed && is_open && has_changes
 }
 

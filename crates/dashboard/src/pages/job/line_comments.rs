@@ -6,13 +6,13 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::{Error, LineComments};
-use journeyman_core::pull::LinePlace;
+use journeyman_core::pull::LinePosition;
 use serde::Deserialize;
 
 use super::InJob;
 use super::changes::{self, Refused};
 use crate::Shared;
-use crate::diff::{LineKey, place_of};
+use crate::diff::{LineKey, position_of};
 use crate::failure::{Failure, Page, refusal};
 use crate::fields::Fields;
 use crate::pages::line_form::{appearance, key, key_of, no_line};
@@ -39,7 +39,7 @@ async fn send_page(shared: &Shared, at: &Arc<InJob>, fields: &Fields) -> Page {
     let comments = comments(fields)?;
     let (part, _, diff) = changes::read(shared, at, Some(&query)).await?;
     let single = comments.first().filter(|_| fields.all("comment").is_empty()).cloned();
-    let done = match places(&diff.0, comments) {
+    let done = match with_positions(&diff.0, comments) {
         Ok(comments) => {
             let subject = match &part {
                 Part::All => "the changes of this job".to_owned(),
@@ -47,7 +47,7 @@ async fn send_page(shared: &Shared, at: &Arc<InJob>, fields: &Fields) -> Page {
                 Part::Commit([commit]) => format!("the commit {commit} of this job"),
             };
             let new = LineComments { subject, comments };
-            let once = fields.once(&format!("comments {} {new:?}", at.job.id));
+            let once = fields.once(&format!("comments {} {}", at.job.id, new.fingerprint_text()));
             at.cases().comment_on_changes(&at.caller(), &at.project.id, at.job.id, new, once).await
         }
         Err(error) => Err(error),
@@ -77,13 +77,13 @@ fn comments(fields: &Fields) -> Result<Vec<(LineKey, String)>, Failure> {
     held.iter().map(read).collect::<Option<Vec<_>>>().ok_or_else(no_line)
 }
 
-/// Finds the lines of comments in the diff.
-fn places(diff: &[u8], comments: Vec<(LineKey, String)>) -> Result<Vec<(LinePlace, String)>, Error> {
+/// Finds the positions of comments in the diff.
+fn with_positions(diff: &[u8], comments: Vec<(LineKey, String)>) -> Result<Vec<(LinePosition, String)>, Error> {
     let text = String::from_utf8_lossy(diff);
-    let place = |(key, body): (LineKey, String)| {
+    let with_position = |(key, body): (LineKey, String)| {
         let LineKey { path, line, .. } = &key;
         let missing = format!("line {line} of {path} is no longer part of the changes; choose the line again");
-        place_of(&text, key).map(|place| (place, body)).ok_or_else(|| Error::invalid(missing))
+        position_of(&text, key).map(|position| (position, body)).ok_or_else(|| Error::invalid(missing))
     };
-    comments.into_iter().map(place).collect()
+    comments.into_iter().map(with_position).collect()
 }

@@ -15,9 +15,9 @@ use journeyman_core::message::MessageStatus;
 use serde::Deserialize;
 
 use super::block::{BlockContext, Steps, render_with};
+use super::messages_and_runs::MessagesAndRuns;
 use super::now::{Now, Silence};
 use super::plan::plan_before;
-use super::talk::MessagesAndRuns;
 use super::thread::render_fold;
 use super::update::{Change, Streams, divided};
 use super::{InJob, base, head, outcome};
@@ -74,7 +74,7 @@ struct Live {
     at: InJob,
     fold: Fold,
     log: Follow,
-    talk: Arc<MessagesAndRuns>,
+    history: Arc<MessagesAndRuns>,
     /// The status of each receipt that was sent. Initially empty: the receipts on the page are not known, because the
     /// page may have been rendered before the latest entries.
     sent: HashMap<MessageId, MessageStatus>,
@@ -99,8 +99,8 @@ impl Live {
         let after = admitted.after;
         let from = from.max(at.job.numbering.back(after, MAX_REPLAYED));
         let mut fold = Fold::default();
-        let talk = Arc::new(MessagesAndRuns::read(&shared, at.job.id).await?);
-        fold.begin_with(plan_before(&shared, &talk, at.job.id, from).await?);
+        let history = Arc::new(MessagesAndRuns::read(&shared, at.job.id).await?);
+        fold.begin_with(plan_before(&shared, &history, at.job.id, from).await?);
         let mut read = from;
         while read < after {
             let entries = shared.services.store.log(at.job.id, read, BATCH).await?;
@@ -118,7 +118,7 @@ impl Live {
         let log = Follow::new(&at, admitted, at.job.id);
         let folded = fold.sections().last().map(boundary).unwrap_or_default();
         let (sent, now, pending) = (HashMap::new(), Now::default(), VecDeque::new());
-        let mut live = Self { shared, at, fold, log, talk, sent, now, base: None, folded, pending };
+        let mut live = Self { shared, at, fold, log, history, sent, now, base: None, folded, pending };
         // The page may have been rendered before the pull request was compared.
         if live.at.job.pull.is_some() {
             let change = live.base().await?;
@@ -160,7 +160,7 @@ impl Live {
             changes.extend(self.base().await?);
         }
         if is_job_affected || has_plan {
-            let parts = head::parts_with(&self.shared, &self.at, &self.talk, self.fold.plan()).await?;
+            let parts = head::parts_with(&self.shared, &self.at, &self.history, self.fold.plan()).await?;
             for (target, content) in [
                 ("job-head", parts.head),
                 ("count-changes", parts.changes),
@@ -210,7 +210,7 @@ impl Live {
     /// Returns the change of the line about the current step, if it differs from the line that was last sent.
     async fn now(&mut self) -> Result<Option<Change>, Failure> {
         let silence = self.silence().await?;
-        let now = Now::of(&self.at, &self.talk, &self.fold, silence);
+        let now = Now::of(&self.at, &self.history, &self.fold, silence);
         if now == self.now {
             return Ok(None);
         }
@@ -230,14 +230,14 @@ impl Live {
         // If the run has ended, entries about it follow.
         let Some(job) = job.filter(|job| job.lease().is_some_and(|lease| lease.run == run)) else { return Ok(None) };
         self.at.job = job;
-        Ok(Silence::of(&self.shared, &self.at.job, &self.talk, &self.fold, now).await?)
+        Ok(Silence::of(&self.shared, &self.at.job, &self.history, &self.fold, now).await?)
     }
 
     async fn read_job(&mut self) -> Result<(), Failure> {
         if let Some(job) = self.shared.services.store.job(self.at.job.id).await? {
             self.at.job = job;
         }
-        self.talk = Arc::new(MessagesAndRuns::read(&self.shared, self.at.job.id).await?);
+        self.history = Arc::new(MessagesAndRuns::read(&self.shared, self.at.job.id).await?);
         Ok(())
     }
 
@@ -245,14 +245,14 @@ impl Live {
         if blocks.is_empty() {
             return Ok(Vec::new());
         }
-        let (at, talk, highlighter) = (self.at.clone(), Arc::clone(&self.talk), self.shared.highlighter.clone());
+        let (at, history, highlighter) = (self.at.clone(), Arc::clone(&self.history), self.shared.highlighter.clone());
         let steps: HashMap<u64, usize> = self.steps();
         let rendered = tokio::task::spawn_blocking(move || {
             let mut budget = Budget::page();
-            let scene = BlockContext { at: &at, talk: &talk, has_outcome: true, highlighter: &highlighter };
+            let context = BlockContext { at: &at, history: &history, has_outcome: true, highlighter: &highlighter };
             let change = |(block, is_new): (Block, bool)| {
                 let steps = steps.get(&block.seq).map(|count| Steps { count: *count, fold: None });
-                let content = render_with(&scene, &block, steps, &mut budget)?;
+                let content = render_with(&context, &block, steps, &mut budget)?;
                 Ok(if is_new { Change::Append(content) } else { Change::replace(&block.id(), content) })
             };
             blocks.into_iter().map(change).collect()
@@ -287,16 +287,16 @@ impl Live {
 
     async fn outcome(&self) -> Result<Fragment, Failure> {
         let hold = self.shared.services.store.holds().await?.remove(&self.at.job.project);
-        let (at, talk, highlighter) = (self.at.clone(), Arc::clone(&self.talk), self.shared.highlighter.clone());
+        let (at, history, highlighter) = (self.at.clone(), Arc::clone(&self.history), self.shared.highlighter.clone());
         let rendered = tokio::task::spawn_blocking(move || {
-            outcome::render(&at, &talk, hold.as_ref(), &highlighter, &mut Budget::page())
+            outcome::render(&at, &history, hold.as_ref(), &highlighter, &mut Budget::page())
         });
         Ok(rendered.await.map_err(|error| Failure::Render(error.to_string()))??)
     }
 
     /// Renders the receipts whose status differs from the one that was sent.
     async fn receipts(&mut self) -> Result<Vec<Change>, Failure> {
-        let changed: Vec<(MessageId, MessageStatus)> = (self.talk.messages.iter())
+        let changed: Vec<(MessageId, MessageStatus)> = (self.history.messages.iter())
             .filter(|message| self.sent.get(&message.id) != Some(&message.status))
             .map(|message| (message.id, message.status))
             .collect();
@@ -307,7 +307,7 @@ impl Live {
             })
             .collect();
         let blocks = changed.iter().filter_map(|(id, _)| {
-            let at = self.talk.message(*id)?.1.delivered_at?;
+            let at = self.history.message(*id)?.1.delivered_at?;
             Some((Block { seq: known.get(id).copied().unwrap_or(0), at, kind: Kind::Turn(*id) }, false))
         });
         let changes = self.blocks(blocks.collect()).await?;

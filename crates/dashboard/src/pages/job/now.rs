@@ -8,7 +8,7 @@ use journeyman_core::ports::StoreError;
 use journeyman_core::time::Timestamp;
 
 use super::InJob;
-use super::talk::MessagesAndRuns;
+use super::messages_and_runs::MessagesAndRuns;
 use crate::conversation::Fold;
 use crate::fragment::Fragment;
 use crate::frame::Frame;
@@ -31,7 +31,7 @@ impl Silence {
     pub(super) async fn of(
         shared: &Shared,
         job: &Job,
-        talk: &MessagesAndRuns,
+        history: &MessagesAndRuns,
         fold: &Fold,
         now: Timestamp,
     ) -> Result<Option<Self>, StoreError> {
@@ -39,7 +39,7 @@ impl Silence {
         let workers = shared.services.store.workers().await?;
         let reported = workers.iter().find(|report| report.id == lease.worker).map(|report| report.seen_at);
         let last = fold.blocks().next_back().map(|block| block.at);
-        let sign = reported.max(last).max(talk.running().map(|run| run.started_at));
+        let sign = reported.max(last).max(history.running().map(|run| run.started_at));
         // A process can report itself although it has lost a run.
         let since = sign.unwrap_or(lease.until).min(lease.until).min(now);
         Ok(Some(Self { since, is_long: now.since(lease.until) >= GIVEN_UP }))
@@ -70,7 +70,7 @@ struct NowView<'a> {
 
 impl Now {
     /// Returns what the job does now.
-    pub(super) fn of(at: &InJob, talk: &MessagesAndRuns, fold: &Fold, silence: Option<Silence>) -> Self {
+    pub(super) fn of(at: &InJob, history: &MessagesAndRuns, fold: &Fold, silence: Option<Silence>) -> Self {
         let JobState::Active(work) = &at.job.state else { return Self::default() };
         let waits = |text: &str, since| Self { mark: "queued", text: text.to_owned(), since, ..Self::default() };
         let in_flight = match work {
@@ -86,7 +86,7 @@ impl Now {
             return Self { plan, ..Self::silent(silence) };
         }
         let last = fold.blocks().next_back().map(|block| block.at);
-        let begun = talk.running().map(|run| run.started_at);
+        let begun = history.running().map(|run| run.started_at);
         // What the log had before the run is over.
         let since = last.max(begun).filter(|_| begun.is_some());
         let works = |text: &str, since| Self { mark: "in_progress", text: text.to_owned(), since, ..Self::default() };

@@ -9,8 +9,8 @@ use journeyman_core::run::ReasonCode;
 use journeyman_core::time::Timestamp;
 
 use super::InJob;
+use super::messages_and_runs::{MessagesAndRuns, ended, last_delivered};
 use super::reason::{Link, Remedy};
-use super::talk::{MessagesAndRuns, ended, last_delivered};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
@@ -81,7 +81,7 @@ struct CommitRow {
 /// Renders the part. Call it within `spawn_blocking`, because rendering Markdown takes CPU time.
 pub(super) fn render(
     at: &InJob,
-    talk: &MessagesAndRuns,
+    history: &MessagesAndRuns,
     hold: Option<&Hold>,
     highlighter: &Highlighter,
     budget: &mut Budget,
@@ -90,21 +90,21 @@ pub(super) fn render(
     let reason = ended(&at.job);
     let was_cancelled = |code: ReasonCode| code == ReasonCode::Cancelled;
     let completed = matches!(at.job.state, JobState::Completed | JobState::Archived { before: Ended::Completed, .. });
-    let (commits, more) = if is_active { (Vec::new(), 0) } else { commits(talk) };
+    let (commits, more) = if is_active { (Vec::new(), 0) } else { commits(history) };
     Fragment::of(&Outcome {
         at,
         frame: at,
         waiting: WaitsFor::of(at, hold),
-        result: if completed { ResultCard::of(at, talk, highlighter, budget) } else { None },
+        result: if completed { ResultCard::of(at, history, highlighter, budget) } else { None },
         failure: reason.filter(|reason| !was_cancelled(reason.code)).map(|reason| {
             let remedy = Remedy::of(reason.code);
-            let tries = talk.last_delivered().map_or(0, |message| talk.runs_of(message.id).count());
+            let tries = history.last_delivered().map_or(0, |message| history.runs_of(message.id).count());
             FailureCard {
                 heading: remedy.heading,
                 text: words::sentence(&visible::lines(&reason.text)),
                 tries: Some(tries).filter(|tries| *tries > 1),
                 link: remedy.link.map(|link| address(at, link)),
-                may_retry: retried(at, talk).is_some(),
+                may_retry: retried(at, history).is_some(),
             }
         }),
         cancelled: reason
@@ -116,8 +116,8 @@ pub(super) fn render(
 }
 
 /// Returns the message that *Try again* sends once more, if the viewer may send messages.
-pub(super) fn retried<'a>(at: &InJob, talk: &'a MessagesAndRuns) -> Option<&'a Message> {
-    failed_message(&at.job, &talk.messages).filter(|_| at.viewer.can_write())
+pub(super) fn retried<'a>(at: &InJob, history: &'a MessagesAndRuns) -> Option<&'a Message> {
+    failed_message(&at.job, &history.messages).filter(|_| at.viewer.can_write())
 }
 
 /// Returns the last message of a job that failed and accepts messages.
@@ -152,9 +152,9 @@ impl WaitsFor {
 }
 
 impl ResultCard {
-    fn of(at: &InJob, talk: &MessagesAndRuns, highlighter: &Highlighter, budget: &mut Budget) -> Option<Self> {
-        let last = talk.last_delivered().filter(|message| message.status == MessageStatus::Finished)?;
-        let (number, message) = talk.message(last.id)?;
+    fn of(at: &InJob, history: &MessagesAndRuns, highlighter: &Highlighter, budget: &mut Budget) -> Option<Self> {
+        let last = history.last_delivered().filter(|message| message.status == MessageStatus::Finished)?;
+        let (number, message) = history.message(last.id)?;
         let answer = message.answer.as_deref().filter(|answer| !answer.trim().is_empty());
         let answer = answer.map(|answer| {
             let text = visible::lines(answer).into_owned();
@@ -165,8 +165,8 @@ impl ResultCard {
 }
 
 /// Returns the newest commits of the job, oldest first, and the number of older ones.
-fn commits(talk: &MessagesAndRuns) -> (Vec<CommitRow>, usize) {
-    let of_message = |(place, message): (usize, &Message)| {
+fn commits(history: &MessagesAndRuns) -> (Vec<CommitRow>, usize) {
+    let of_message = |(index, message): (usize, &Message)| {
         let known = message.diff.as_ref().map(|diff| diff.commits.as_slice()).unwrap_or_default();
         let row = |sha: &journeyman_core::ids::Sha| {
             let commit = known.iter().find(|commit| commit.sha == *sha);
@@ -175,12 +175,12 @@ fn commits(talk: &MessagesAndRuns) -> (Vec<CommitRow>, usize) {
                 short: sha.as_str().chars().take(8).collect(),
                 subject: commit.map(|commit| visible::line(&commit.subject).into_owned()),
                 size: Size::of(commit.map(|commit| commit.stat)),
-                number: place + 1,
+                number: index + 1,
             }
         };
         message.commits.iter().map(row).collect::<Vec<_>>()
     };
-    let mut rows: Vec<CommitRow> = talk.messages.iter().enumerate().flat_map(of_message).collect();
+    let mut rows: Vec<CommitRow> = history.messages.iter().enumerate().flat_map(of_message).collect();
     let more = rows.len().saturating_sub(MAX_COMMITS);
     (rows.split_off(more), more)
 }

@@ -3,14 +3,14 @@
 use journeyman_core::ids::JobId;
 use journeyman_core::ports::StoreError;
 
-use super::talk::MessagesAndRuns;
+use super::messages_and_runs::MessagesAndRuns;
 use crate::Shared;
 use crate::conversation::Plan;
 
 /// Returns the newest plan before the window that begins after `start`. A run that has ended has stopped its plan.
 pub(super) async fn plan_before(
     shared: &Shared,
-    talk: &MessagesAndRuns,
+    history: &MessagesAndRuns,
     job: JobId,
     start: u64,
 ) -> Result<Option<Plan>, StoreError> {
@@ -20,7 +20,7 @@ pub(super) async fn plan_before(
     let Some(entry) = shared.services.store.plan_before(job, start.saturating_add(1)).await? else { return Ok(None) };
     let run = entry.run_id.map(|run| run.to_string()).unwrap_or_default();
     let mut plan = Plan::new(run.clone(), &entry.data);
-    if talk.running().map(|run| run.id) != entry.run_id {
+    if history.running().map(|run| run.id) != entry.run_id {
         plan.stop(&run);
     }
     Ok(Some(plan))

@@ -9,7 +9,7 @@ use journeyman_core::pull::IndexedPull;
 use journeyman_core::run::ReasonCode;
 
 use super::checks::ChecksLine;
-use super::talk::MessagesAndRuns;
+use super::messages_and_runs::MessagesAndRuns;
 use super::{InJob, status};
 use crate::conversation::{Plan, Step};
 use crate::fragment::Fragment;
@@ -92,12 +92,12 @@ pub(super) struct SideData {
 /// Renders the column.
 pub(super) fn render(
     at: &InJob,
-    talk: &MessagesAndRuns,
+    history: &MessagesAndRuns,
     plan: Option<&Plan>,
     data: SideData,
 ) -> askama::Result<Fragment> {
     let job = &at.job;
-    let usage = talk.usage();
+    let usage = history.usage();
     Fragment::of(&Side {
         frame: at,
         job,
@@ -110,8 +110,8 @@ pub(super) fn render(
         branch: job.branch.as_ref().map(|branch| breakable(&branch.name)),
         pulls: data.pulls.iter().filter_map(|pull| Pill::of_indexed(at, pull)).collect(),
         checks: ChecksLine::of(job, data.watch),
-        runs: words::counted(talk.runs.len(), "run"),
-        time: Some(talk.worked()).filter(|time| !time.is_zero()).map(words::duration),
+        runs: words::counted(history.runs.len(), "run"),
+        time: Some(history.worked()).filter(|time| !time.is_zero()).map(words::duration),
         tokens: (usage.tokens() > 0)
             .then(|| format!("{} in, {} out", words::tokens(usage.input_tokens), words::tokens(usage.output_tokens))),
         cost: Cost::of(data.used, at.project.settings.limits.budget.job),
@@ -119,7 +119,12 @@ pub(super) fn render(
 }
 
 /// Renders the line that opens the column on narrow screens.
-pub(super) fn brief(at: &InJob, talk: &MessagesAndRuns, plan: Option<&Plan>, spent: u64) -> askama::Result<Fragment> {
+pub(super) fn brief(
+    at: &InJob,
+    history: &MessagesAndRuns,
+    plan: Option<&Plan>,
+    spent: u64,
+) -> askama::Result<Fragment> {
     let mark = match &at.job.state {
         JobState::Active(Work::Running { .. }) => "in_progress",
         JobState::Active(_) => "queued",
@@ -132,7 +137,7 @@ pub(super) fn brief(at: &InJob, talk: &MessagesAndRuns, plan: Option<&Plan>, spe
     let (text, remark) = match current {
         Some(((number, step), count)) => (visible::line(&step.text).into_owned(), format!("{number} of {count}")),
         None => {
-            let time = Some(talk.worked()).filter(|time| !time.is_zero()).map(words::duration);
+            let time = Some(history.worked()).filter(|time| !time.is_zero()).map(words::duration);
             let cost = (spent > 0).then(|| words::money(spent));
             let parts = [Some(choices::name_of(&at.shared, &at.job.agent)), time, cost];
             (parts.into_iter().flatten().collect::<Vec<_>>().join(" · "), "Details".to_owned())

@@ -37,17 +37,18 @@ struct FoldView {
 
 /// Renders the conversation. On the newest window of the log, the middle of long sections is folded, and messages from
 /// before the window are shown. Call it within `spawn_blocking`.
-pub(super) fn render_thread(scene: &BlockContext<'_>, fold: &Fold, budget: &mut Budget) -> askama::Result<Thread> {
+pub(super) fn render_thread(context: &BlockContext<'_>, fold: &Fold, budget: &mut Budget) -> askama::Result<Thread> {
     let mut items = Vec::new();
     let mut of_messages = HashMap::new();
     for section in fold.sections() {
-        let message = message_of(scene, &section);
-        let is_over = scene.has_outcome && message.is_some_and(|message| scene.talk.is_over(&scene.at.job, message));
-        let folded = if scene.has_outcome { section.folded(is_over) } else { 0 };
+        let message = message_of(context, &section);
+        let is_over =
+            context.has_outcome && message.is_some_and(|message| context.history.is_over(&context.at.job, message));
+        let folded = if context.has_outcome { section.folded(is_over) } else { 0 };
         let summary = section.summary(folded);
         let steps = |count: usize| Steps { count, fold: (folded > 0).then(|| section.fold_id()) };
         if let Some(head) = section.head {
-            items.push(render_with(scene, head, Some(steps(summary.steps)), budget)?);
+            items.push(render_with(context, head, Some(steps(summary.steps)), budget)?);
         } else if let Some(message) = message.filter(|_| is_over) {
             of_messages.insert(message.id, steps(summary.steps));
         }
@@ -58,14 +59,14 @@ pub(super) fn render_thread(scene: &BlockContext<'_>, fold: &Fold, budget: &mut 
                 title: summary.title(),
                 kinds: summary.kinds(),
                 is_linked: is_over && summary.steps > 0,
-                items: middle.iter().map(|block| render(scene, block, budget)).collect::<askama::Result<_>>()?,
+                items: middle.iter().map(|block| render(context, block, budget)).collect::<askama::Result<_>>()?,
             })?);
         }
         for block in newest {
-            items.push(render(scene, block, budget)?);
+            items.push(render(context, block, budget)?);
         }
     }
-    let earlier = if scene.has_outcome { earlier(scene, fold, of_messages, budget)? } else { Vec::new() };
+    let earlier = if context.has_outcome { earlier(context, fold, of_messages, budget)? } else { Vec::new() };
     Ok(Thread { earlier, items })
 }
 
@@ -77,17 +78,17 @@ pub(super) fn render_fold(section: &Section<'_>, folded: usize) -> askama::Resul
 }
 
 /// Returns the message of a section. The first section of a window may begin after its message.
-fn message_of<'a>(scene: &BlockContext<'a>, section: &Section<'_>) -> Option<&'a Message> {
+fn message_of<'a>(context: &BlockContext<'a>, section: &Section<'_>) -> Option<&'a Message> {
     let id = match section.head.map(|head| &head.kind) {
         Some(Kind::Turn(id)) => Some(*id),
-        _ => section.rest.first().and_then(|first| scene.talk.message_at(first.at)),
+        _ => section.rest.first().and_then(|first| context.history.message_at(first.at)),
     };
-    Some(scene.talk.message(id?)?.1)
+    Some(context.history.message(id?)?.1)
 }
 
 /// Renders the messages that a run took before the window begins.
 fn earlier(
-    scene: &BlockContext<'_>,
+    context: &BlockContext<'_>,
     fold: &Fold,
     mut of_messages: HashMap<MessageId, Steps>,
     budget: &mut Budget,
@@ -98,11 +99,11 @@ fn earlier(
         let is_here = fold.blocks().any(|block| block.kind == Kind::Turn(message.id));
         message.delivered_at.is_some_and(is_before) && !is_here
     };
-    let messages: Vec<&Message> = scene.talk.messages.iter().filter(is_earlier).collect();
+    let messages: Vec<&Message> = context.history.messages.iter().filter(is_earlier).collect();
     let newest = messages.len().saturating_sub(MAX_EARLIER);
     let card = |message: &&Message| {
         let block = Block { seq: 0, at: message.created_at, kind: Kind::Turn(message.id) };
-        render_with(scene, &block, of_messages.remove(&message.id), budget)
+        render_with(context, &block, of_messages.remove(&message.id), budget)
     };
     messages[newest..].iter().map(card).collect()
 }

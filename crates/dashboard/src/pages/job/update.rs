@@ -54,11 +54,11 @@ impl Change {
 /// Divides changes into parts that a browser renders quickly, in order.
 pub(super) fn divided(changes: &[Change]) -> Vec<&[Change]> {
     let (mut parts, mut begin, mut bytes) = (Vec::new(), 0, 0);
-    for (place, change) in changes.iter().enumerate() {
+    for (index, change) in changes.iter().enumerate() {
         bytes += change.bytes();
-        if place + 1 - begin == MAX_CHANGES || bytes >= MAX_BYTES {
-            parts.push(&changes[begin..=place]);
-            (begin, bytes) = (place + 1, 0);
+        if index + 1 - begin == MAX_CHANGES || bytes >= MAX_BYTES {
+            parts.push(&changes[begin..=index]);
+            (begin, bytes) = (index + 1, 0);
         }
     }
     if begin < changes.len() {

@@ -24,7 +24,7 @@ use crate::streams::LastEventId;
 use crate::{Shared, choices, visible};
 
 /// The jobs on a page of a list.
-struct Found {
+struct ListedJobs {
     /// The active jobs, which are on top of the first page.
     active: Vec<Job>,
     /// The other jobs, newest first.
@@ -35,7 +35,7 @@ struct Found {
     counts: Option<StatusCounts>,
 }
 
-impl Found {
+impl ListedJobs {
     /// Reads the jobs on a page.
     async fn read(shared: &Shared, query: &ListQuery, project: Option<&ProjectId>) -> Result<Self, StoreError> {
         let (store, filter) = (&shared.services.store, query.filter(project));
@@ -105,16 +105,16 @@ impl<'a> JobList<'a> {
         shared: &Shared,
         (frame, path, project): (&'a Frame, &'a str, Option<&InProject>),
         query: &ListQuery,
-        places: &ProjectContexts,
-        found: &Found,
+        contexts: &ProjectContexts,
+        found: &ListedJobs,
     ) -> Result<Fragment, Failure> {
         let jobs = found.jobs();
-        let loaded = row::rows(shared, places, &jobs).await?;
+        let loaded = row::rows(shared, contexts, &jobs).await?;
         let agents = shared.settings.agents.keys().map(|id| (id.clone(), choices::name_of(shared, id)));
         let agents: Vec<(String, String)> = agents.collect();
         let projects: Vec<String> = match project {
             Some(_) => Vec::new(),
-            None => places.keys().map(ToString::to_string).collect(),
+            None => contexts.keys().map(ToString::to_string).collect(),
         };
         let known = Known { viewer: &frame.viewer.user.name, projects: &projects, agents: &agents };
         let menus = query.menus(path, &loaded.attributes, &known);
@@ -203,7 +203,7 @@ fn live_url(path: &str, query: &ListQuery, seen: &str) -> String {
     url(&format!("{path}/live"), &pairs)
 }
 
-fn running(found: &Found) -> usize {
+fn running(found: &ListedJobs) -> usize {
     found.active.iter().filter(|job| job.lease().is_some()).count()
 }
 
@@ -219,13 +219,13 @@ pub(super) async fn of_project(
 
 async fn project_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
     query.check(&at.path("/jobs"))?;
-    let found = Found::read(shared, query, Some(&at.project.id)).await?;
+    let found = ListedJobs::read(shared, query, Some(&at.project.id)).await?;
     let is_untouched = found.jobs().is_empty() && query.is_whole();
     if is_untouched && let Some(page) = begin::page(shared, at).await? {
         return Ok(page);
     }
     let (frame, path) = (&at.frame, at.path("/jobs"));
-    let places = row::places(frame, [at.project.clone()]);
+    let contexts = row::contexts(frame, [at.project.clone()]);
     let seen = found.digest();
     rendered(&ProjectPage {
         at,
@@ -234,7 +234,7 @@ async fn project_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Pag
         problem: Problem::of(shared, at).await?,
         disabled_webhook: webhooks::disabled(at).await?,
         credentials: credentials::of_project(frame, &at.project.id).await?,
-        list: JobList::load(shared, (frame, &path, Some(at)), query, &places, &found).await?,
+        list: JobList::load(shared, (frame, &path, Some(at)), query, &contexts, &found).await?,
         live: live_url(&path, query, &seen),
         seen,
         running: running(&found),
@@ -257,7 +257,7 @@ pub(super) async fn project_live(
     refresh::stream(&at, page, seen, last, move || {
         let (shared, query, project) = (shared.clone(), query.clone(), project.clone());
         async move {
-            let found = Found::read(&shared, &query, Some(&project.id)).await?;
+            let found = ListedJobs::read(&shared, &query, Some(&project.id)).await?;
             // While there are no jobs, the page may wait for the first push or for an import.
             let waits = found.jobs().is_empty() && may_wait;
             let state = if waits { begin::State::read(&shared, &project).await? } else { None };
@@ -273,12 +273,12 @@ pub(super) async fn project_live(
 pub(super) async fn all(State(shared): State<Shared>, frame: Frame, Query(query): Query<ListQuery>) -> Response {
     let page = async {
         query.check("/jobs")?;
-        let found = Found::read(&shared, &query, None).await?;
-        let places = row::places(&frame, shared.services.store.projects().await?);
+        let found = ListedJobs::read(&shared, &query, None).await?;
+        let contexts = row::contexts(&frame, shared.services.store.projects().await?);
         let seen = found.digest();
         rendered(&AllPage {
             frame: &frame,
-            list: JobList::load(&shared, (&frame, "/jobs", None), &query, &places, &found).await?,
+            list: JobList::load(&shared, (&frame, "/jobs", None), &query, &contexts, &found).await?,
             live: live_url("/jobs", &query, &seen),
             seen,
             running: running(&found),
@@ -300,6 +300,6 @@ pub(super) async fn all_live(
     let page = live_url("/jobs", &query, "");
     refresh::stream(&frame, page, seen, last, move || {
         let (shared, query) = (shared.clone(), query.clone());
-        async move { Ok(Found::read(&shared, &query, None).await?.digest()) }
+        async move { Ok(ListedJobs::read(&shared, &query, None).await?.digest()) }
     })
 }

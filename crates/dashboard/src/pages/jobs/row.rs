@@ -71,9 +71,9 @@ impl Clock {
 }
 
 /// Returns the contexts of these projects.
-pub(in crate::pages) fn places(frame: &Frame, projects: impl IntoIterator<Item = Project>) -> ProjectContexts {
-    let place = |project: Project| (project.id.clone(), InProject { frame: frame.clone(), project });
-    projects.into_iter().map(place).collect()
+pub(in crate::pages) fn contexts(frame: &Frame, projects: impl IntoIterator<Item = Project>) -> ProjectContexts {
+    let with_context = |project: Project| (project.id.clone(), InProject { frame: frame.clone(), project });
+    projects.into_iter().map(with_context).collect()
 }
 
 /// The rows of a list, in the order of the jobs.
@@ -86,13 +86,13 @@ pub(in crate::pages) struct Rows {
 /// Reads the summaries of jobs, and returns their rows. Jobs of projects that were deleted meanwhile are left out.
 pub(in crate::pages) async fn rows(
     shared: &Shared,
-    places: &ProjectContexts,
+    contexts: &ProjectContexts,
     jobs: &[Job],
 ) -> Result<Rows, StoreError> {
     let ids = jobs.iter().map(|job| job.id).collect();
     let summaries = shared.services.store.summaries_of_jobs(ids).await?;
     let none = JobSummary::default();
-    let row = |job: &Job| Some(JobRow::new(places.get(&job.project)?, job, summaries.get(&job.id).unwrap_or(&none)));
+    let row = |job: &Job| Some(JobRow::new(contexts.get(&job.project)?, job, summaries.get(&job.id).unwrap_or(&none)));
     let rows = jobs.iter().filter_map(row).collect();
     Ok(Rows { rows, attributes: summaries.into_values().flat_map(|summary| summary.attributes).collect() })
 }

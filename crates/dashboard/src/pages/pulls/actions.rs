@@ -6,12 +6,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::{Commented, Error, MessageRequest, PullComment};
 use journeyman_core::message::DeliveryMode;
-use journeyman_core::pull::{LinePlace, MergeMethod, Verdict, base_comparison};
+use journeyman_core::pull::{LinePosition, MergeMethod, Verdict, base_comparison};
 
 use super::read::{Form, Refused};
 use super::{Target, detail, files, live};
 use crate::Shared;
-use crate::diff::place_of;
+use crate::diff::position_of;
 use crate::failure::{Failure, Page, refusal};
 use crate::fields::Fields;
 use crate::in_project::segment;
@@ -84,12 +84,12 @@ pub(super) async fn line(State(shared): State<Shared>, target: Target, fields: F
             let _permit = shared.may_run_git(target.viewer.user.id).await?;
             shared.services.pulls.pull(&target.project, target.number).await?
         };
-        let place: Option<LinePlace> = place_of(&detail.diff, key.clone());
+        let position: Option<LinePosition> = position_of(&detail.diff, key.clone());
         let body = fields.text("body");
-        let done = match place {
-            Some(place) => {
+        let done = match position {
+            Some(position) => {
                 let is_draft = fields.given("as").as_deref() != Some("comment");
-                let new = PullComment { body: body.clone(), line: Some(place), is_draft };
+                let new = PullComment { body: body.clone(), line: Some(position), is_draft };
                 add(&target, new, fields.given("once")).await
             }
             None => Err(Error::invalid(
@@ -118,10 +118,10 @@ pub(super) async fn review(State(shared): State<Shared>, target: Target, fields:
 }
 
 /// Removes a comment from the review that is not submitted yet.
-pub(super) async fn remove_draft(target: Target, place: CommentNumber, fields: Fields) -> Response {
+pub(super) async fn remove_draft(target: Target, number: CommentNumber, fields: Fields) -> Response {
     let page = async {
         let (caller, project) = (target.caller(), &target.project.id);
-        target.cases().remove_draft(&caller, project, target.number, place.0).await?;
+        target.cases().remove_draft(&caller, project, target.number, number.0).await?;
         let tab = if fields.text("at") == "files" { "/files" } else { "" };
         Ok(Redirect::to(&target.page(&format!("{tab}?done=draft_removed"))).into_response())
     };
@@ -129,15 +129,15 @@ pub(super) async fn remove_draft(target: Target, place: CommentNumber, fields: F
 }
 
 /// Resolves the thread of a comment on a line, or opens it again.
-pub(super) async fn resolve(target: Target, place: CommentNumber, fields: Fields) -> Response {
+pub(super) async fn resolve(target: Target, number: CommentNumber, fields: Fields) -> Response {
     let page = async {
         let (caller, project) = (target.caller(), &target.project.id);
         let is_resolved = fields.text("resolved") != "no";
-        target.cases().resolve_comments(&caller, project, target.number, place.0, is_resolved).await?;
+        target.cases().resolve_comments(&caller, project, target.number, number.0, is_resolved).await?;
         live::comments_changed(&target);
         let (tab, comment) = if fields.text("at") == "files" { ("/files", "r") } else { ("", "c") };
         let (done, anchor) = if is_resolved { ("resolved", "t") } else { ("reopened", comment) };
-        Ok(Redirect::to(&target.page(&format!("{tab}?done={done}#{anchor}-{}", place.0))).into_response())
+        Ok(Redirect::to(&target.page(&format!("{tab}?done={done}#{anchor}-{}", number.0))).into_response())
     };
     target.answer(page.await)
 }
@@ -149,9 +149,9 @@ impl axum::extract::FromRequestParts<Shared> for CommentNumber {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut axum::http::request::Parts, shared: &Shared) -> Result<Self, Response> {
-        let place = segment(parts, shared, "place").await.and_then(|place| place.parse().ok());
-        match place {
-            Some(place) => Ok(Self(place)),
+        let number = segment(parts, shared, "comment").await.and_then(|number| number.parse().ok());
+        match number {
+            Some(number) => Ok(Self(number)),
             None => {
                 let frame = crate::frame::Frame::from_request_parts(parts, shared).await?;
                 Err(Failure::NotFound("comment").page(&frame))

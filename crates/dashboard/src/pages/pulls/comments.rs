@@ -31,7 +31,7 @@ pub(super) struct Renderer<'a> {
 struct CommentView<'a> {
     at: &'a Target,
     frame: &'a Frame,
-    place: u64,
+    number: u64,
     author: String,
     /// The first letter of the author's name.
     initial: String,
@@ -64,7 +64,7 @@ struct LineView<'a> {
 #[template(path = "_pull_thread.html")]
 struct ThreadView {
     /// The number of the first comment.
-    place: u64,
+    number: u64,
     state: String,
     comments: Vec<Fragment>,
 }
@@ -76,7 +76,7 @@ struct ResolvedView<'a> {
     at: &'a Target,
     frame: &'a Frame,
     /// The number of its last comment.
-    place: u64,
+    number: u64,
     by: String,
     when: Moment,
     /// The name of the file and the number of the line, unless the page already shows them.
@@ -95,7 +95,8 @@ impl<'a> Thread<'a> {
         let mut threads: Vec<Self> = Vec::new();
         for one in ordered(comments).into_iter().filter(|one| !one.comment.is_draft) {
             let Some(line) = &one.comment.line else { continue };
-            let is_on_it = |first: &&Comment| first.comment.line.as_ref().is_some_and(|place| place.is_same_line(line));
+            let is_on_it =
+                |first: &&Comment| first.comment.line.as_ref().is_some_and(|position| position.is_same_line(line));
             match threads.iter_mut().find(|thread| thread.0.first().is_some_and(is_on_it)) {
                 Some(thread) => thread.0.push(one),
                 None => threads.push(Self(vec![one])),
@@ -105,8 +106,8 @@ impl<'a> Thread<'a> {
     }
 
     /// Finds the thread of a comment.
-    fn of(threads: &[Self], place: u64) -> Option<&Self> {
-        threads.iter().find(|thread| thread.0.iter().any(|one| one.place == place))
+    fn of(threads: &[Self], number: u64) -> Option<&Self> {
+        threads.iter().find(|thread| thread.0.iter().any(|one| one.number == number))
     }
 
     /// Returns the last resolution; `None` if a comment of the thread is open.
@@ -128,12 +129,12 @@ impl<'a> Thread<'a> {
         }
     }
 
-    fn is_first(&self, place: u64) -> bool {
-        self.0.first().is_some_and(|one| one.place == place)
+    fn is_first(&self, number: u64) -> bool {
+        self.0.first().is_some_and(|one| one.number == number)
     }
 
-    fn is_last(&self, place: u64) -> bool {
-        self.0.last().is_some_and(|one| one.place == place)
+    fn is_last(&self, number: u64) -> bool {
+        self.0.last().is_some_and(|one| one.number == number)
     }
 }
 
@@ -150,10 +151,10 @@ pub(super) fn submitted(comments: &[Comment]) -> Vec<CommentState> {
 /// Returns the numbers of the first comments of the threads that are open.
 pub(super) fn unresolved(comments: &[Comment]) -> Vec<u64> {
     let threads = Thread::all(comments);
-    threads.iter().filter(|thread| thread.is_open()).filter_map(|thread| Some(thread.0.first()?.place)).collect()
+    threads.iter().filter(|thread| thread.is_open()).filter_map(|thread| Some(thread.0.first()?.number)).collect()
 }
 
-/// The place of a comment on a page.
+/// The position of a comment on a page.
 #[derive(Clone, Copy)]
 struct Spot {
     /// True below the line in the diff.
@@ -195,7 +196,7 @@ pub(super) const fn said(verdict: Verdict) -> &'static str {
 /// Returns comments in the order of their times.
 fn ordered(comments: &[Comment]) -> Vec<&Comment> {
     let mut ordered: Vec<&Comment> = comments.iter().collect();
-    ordered.sort_by_key(|one| (one.comment.at, one.place));
+    ordered.sort_by_key(|one| (one.comment.at, one.number));
     ordered
 }
 
@@ -212,12 +213,12 @@ impl Renderer<'_> {
         let mut roots = Vec::new();
         for one in ordered(comments) {
             let body = self.body(one, budget);
-            let line = one.comment.line.as_ref().and_then(|place| outline.find(place));
-            let thread = Thread::of(&threads, one.place);
-            let ends_thread = thread.is_some_and(|thread| thread.is_open() && thread.is_last(one.place));
+            let line = one.comment.line.as_ref().and_then(|position| outline.find(position));
+            let thread = Thread::of(&threads, one.number);
+            let ends_thread = thread.is_some_and(|thread| thread.is_open() && thread.is_last(one.number));
             let spot = Spot { in_diff: false, line, ends_thread };
             match one.comment.review {
-                Some(review) if review != one.place => {
+                Some(review) if review != one.number => {
                     let reply = self.comment(one, body.as_ref(), spot, Vec::new())?;
                     replies.entry(review).or_default().push(self.in_thread(thread, one, reply)?);
                 }
@@ -225,7 +226,7 @@ impl Renderer<'_> {
             }
         }
         let root = |(one, body, spot, thread): (&Comment, Option<Markup>, Spot, Option<&Thread<'_>>)| {
-            let replies = replies.remove(&one.place).unwrap_or_default();
+            let replies = replies.remove(&one.number).unwrap_or_default();
             let content = self.comment(one, body.as_ref(), spot, replies)?;
             self.in_thread(thread, one, content)
         };
@@ -241,17 +242,17 @@ impl Renderer<'_> {
     ) -> askama::Result<()> {
         let threads = Thread::all(comments);
         for one in ordered(comments) {
-            let Some(place) = &one.comment.line else { continue };
-            let Some(line) = diff.find(place) else { continue };
-            let content = match Thread::of(&threads, one.place) {
-                Some(thread) if thread.is_first(one.place) => self.below_line(thread, line, budget)?,
+            let Some(position) = &one.comment.line else { continue };
+            let Some(line) = diff.find(position) else { continue };
+            let content = match Thread::of(&threads, one.number) {
+                Some(thread) if thread.is_first(one.number) => self.below_line(thread, line, budget)?,
                 Some(_) => continue,
                 None => {
                     let spot = Spot { in_diff: true, line: Some(line), ends_thread: false };
                     self.comment(one, self.body(one, budget).as_ref(), spot, Vec::new())?
                 }
             };
-            diff.attach(&LineKey::of(place), content);
+            diff.attach(&LineKey::of(position), content);
         }
         Ok(())
     }
@@ -259,7 +260,7 @@ impl Renderer<'_> {
     /// Renders a thread below its line.
     fn below_line(&self, thread: &Thread<'_>, line: PageLine, budget: &mut Budget) -> askama::Result<Fragment> {
         let content = |one: &&Comment| {
-            let ends_thread = thread.is_open() && thread.is_last(one.place);
+            let ends_thread = thread.is_open() && thread.is_last(one.number);
             let spot = Spot { in_diff: true, line: Some(line), ends_thread };
             self.comment(one, self.body(one, budget).as_ref(), spot, Vec::new())
         };
@@ -288,7 +289,7 @@ impl Renderer<'_> {
             Some(resolution) => vec![self.folded(last, resolution, in_diff, contents)?],
             None => contents,
         };
-        Fragment::of(&ThreadView { place: first.place, state: thread.state(), comments })
+        Fragment::of(&ThreadView { number: first.number, state: thread.state(), comments })
     }
 
     /// Folds comments of a resolved thread, of which `last` is the last one.
@@ -303,7 +304,7 @@ impl Renderer<'_> {
         Fragment::of(&ResolvedView {
             at: self.at,
             frame: self.at,
-            place: last.place,
+            number: last.number,
             by: visible::line(&resolution.by).into_owned(),
             when: self.at.moment(resolution.at),
             line: line.map(|line| (visible::line(&line.path).into_owned(), line.line)),
@@ -328,11 +329,11 @@ impl Renderer<'_> {
         let comment = &one.comment;
         let may_resolve = spot.ends_thread && self.at.viewer.can_write();
         let reply = spot.line.filter(|_| may_resolve).map(|line| line.link(&self.appearance.query()));
-        let line = comment.line.as_ref().map(|place| {
-            let hunk: Vec<&str> = place.hunk.lines().skip(1).collect();
+        let line = comment.line.as_ref().map(|position| {
+            let hunk: Vec<&str> = position.hunk.lines().skip(1).collect();
             LineView {
-                path: visible::line(&place.path).into_owned(),
-                line: place.line,
+                path: visible::line(&position.path).into_owned(),
+                line: position.line,
                 is_current: spot.line.is_some(),
                 hunk: hunk.into_iter().rev().take(HUNK_LINES).rev().collect(),
             }
@@ -340,11 +341,11 @@ impl Renderer<'_> {
         Fragment::of(&CommentView {
             at: self.at,
             frame: self.at,
-            place: one.place,
+            number: one.number,
             author: visible::line(&comment.author).into_owned(),
             initial: comment.author.chars().find(|c| c.is_alphanumeric()).map(String::from).unwrap_or_default(),
             is_service: comment.author_id.as_deref() == Some(SERVICE),
-            verdict: (comment.review == Some(one.place)).then(|| said(comment.verdict)),
+            verdict: (comment.review == Some(one.number)).then(|| said(comment.verdict)),
             is_draft: comment.is_draft,
             written: self.at.moment(comment.at),
             line,
@@ -352,7 +353,7 @@ impl Renderer<'_> {
             may_resolve,
             reply: reply.map(|link| self.at.page("/files") + &link),
             body,
-            progress: self.progress.get(&one.place),
+            progress: self.progress.get(&one.number),
             replies,
         })
     }

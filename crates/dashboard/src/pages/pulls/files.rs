@@ -133,7 +133,7 @@ async fn page(shared: &Shared, target: &Arc<Target>, query: Option<&str>, refuse
 }
 
 fn has_line(read: &Read, key: &LineKey) -> bool {
-    crate::diff::place_of(&read.detail.diff, key.clone()).is_some()
+    crate::diff::position_of(&read.detail.diff, key.clone()).is_some()
 }
 
 fn open_form(refused: Refused) -> Option<OpenForm> {
@@ -157,7 +157,7 @@ fn render(
     let commented = comments.iter().filter_map(|one| one.comment.line.as_ref()).map(LineKey::of);
     let kept: Vec<LineKey> = commented.chain(open.iter().map(|open| open.key.clone())).collect();
     let (text, is_cut) = (&read.detail.diff, read.detail.diff_cut);
-    let mut diff = DiffShown::new(text, is_cut, appearance, &kept, highlighter, &mut budget).placed(nav);
+    let mut diff = DiffShown::new(text, is_cut, appearance, &kept, highlighter, &mut budget).with_nav(nav);
     diff.takes_comments = takes_comments;
     let mut live = None;
     let audience = Audience::of(at, read.job.as_ref());

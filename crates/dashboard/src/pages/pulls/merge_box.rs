@@ -125,11 +125,11 @@ mod tests {
 
     #[test]
     fn the_latest_verdict_of_a_reviewer_counts() {
-        let review = |place: u64, author: &str, verdict: Verdict| {
+        let review = |number: u64, author: &str, verdict: Verdict| {
             let (author, author_id) = (author.to_owned(), Some(author.to_owned()));
             Comment {
-                place,
-                comment: NewComment { author, author_id, verdict, review: Some(place), ..NewComment::default() },
+                number,
+                comment: NewComment { author, author_id, verdict, review: Some(number), ..NewComment::default() },
             }
         };
         let all = [

@@ -94,13 +94,13 @@ pub(super) async fn progress(
     let by_comment = by_comment(messages, pull);
     let mut found = HashMap::new();
     for one in comments.iter().filter(|one| one.is_root()) {
-        let id = comment::id(&pull.repository, pull.number, one.place);
-        let parts = comments.iter().filter(|part| part.place == one.place || part.comment.review == Some(one.place));
-        let mut of_parts = parts.map(|part| comment::id(&pull.repository, pull.number, part.place));
+        let id = comment::id(&pull.repository, pull.number, one.number);
+        let parts = comments.iter().filter(|part| part.number == one.number || part.comment.review == Some(one.number));
+        let mut of_parts = parts.map(|part| comment::id(&pull.repository, pull.number, part.number));
         let message = of_parts.find_map(|id| by_comment.get(&id).copied());
         let of_older_version = || messages.iter().find(|message| one.comment.message == Some(message.id));
         if let Some(message) = message.or_else(of_older_version) {
-            found.insert(one.place, Progress { steps: steps(target, job, message), is_sent: true });
+            found.insert(one.number, Progress { steps: steps(target, job, message), is_sent: true });
         } else if let Some(key) = key(target, job.is_some(), comments, one, &id, pull.number) {
             let events = store.events_about(HostName::local(), key).await?;
             let last = events.last();
@@ -114,7 +114,7 @@ pub(super) async fn progress(
                     Progress { steps: vec![Step::new(mark, words::outcome(outcome).0.to_owned())], is_sent }
                 }
             };
-            found.insert(one.place, progress);
+            found.insert(one.number, progress);
         }
     }
     Ok(found)
@@ -142,8 +142,8 @@ fn key(target: &Target, has_job: bool, all: &[Comment], one: &Comment, id: &str,
     let settings = &target.project.settings.comments;
     match comment.review {
         Some(review) => {
-            let is_for_job = review == one.place && has_job;
-            let lines = all.iter().filter(|line| line.place != one.place && line.comment.review == Some(review));
+            let is_for_job = review == one.number && has_job;
+            let lines = all.iter().filter(|line| line.number != one.number && line.comment.review == Some(review));
             let lines = lines.map(|line| line.comment.body.as_str()).collect();
             let texts = Review { text: &comment.body, lines, approves: comment.verdict == Verdict::Approve };
             let is_request = identity.review_request(settings, &texts) != Request::None;

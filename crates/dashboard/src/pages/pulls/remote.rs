@@ -114,7 +114,7 @@ pub(super) async fn page(shared: &Shared, at: &InProject, state: PullState, afte
         states: choices(counts).map(|(one, label)| (href(at, one, None), label, one == state)).into(),
         is_empty: counts == PullCounts::default(),
         state: state.name(),
-        older: older.map(|place| href(at, state, Some(&place))),
+        older: older.map(|cursor| href(at, state, Some(&cursor))),
         newest: after.map(|_| href(at, state, None)),
         curl: crate::pages::projects::curl(at, at.project.id.as_str(), "$JOURNEYMAN_KEY"),
     })
@@ -148,7 +148,7 @@ fn choices(counts: PullCounts) -> [(PullState, String); 3] {
 
 fn href(at: &InProject, state: PullState, after: Option<&str>) -> String {
     let query = [Some(state.name()).filter(|_| state != PullState::Open).map(|name| format!("state={name}"))];
-    let query = query.into_iter().chain([after.map(|place| format!("after={place}"))]).flatten();
+    let query = query.into_iter().chain([after.map(|cursor| format!("after={cursor}"))]).flatten();
     let query: Vec<String> = query.collect();
     if query.is_empty() { at.path("/pulls") } else { at.path(&format!("/pulls?{}", query.join("&"))) }
 }

@@ -100,7 +100,7 @@ async fn event(shared: &Shared, frame: &Frame, event: &SlackInboxEvent) -> Resul
     };
     Ok(Event {
         at: frame.moment(event.received_at),
-        channel: event.place.channel.clone(),
+        channel: event.thread.channel.clone(),
         badge: badge(event.outcome),
         detail: event.detail.as_deref().map(|text| words::sentence(&visible::line(text))).unwrap_or_default(),
         job: job.map(|job| format!("/projects/{}/jobs/{}", job.project, job.id)),

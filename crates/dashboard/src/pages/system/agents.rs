@@ -4,7 +4,7 @@ use journeyman_core::agent::AgentSpec;
 use journeyman_core::project::DEFAULT_AGENT;
 use journeyman_core::worker::WorkerReport;
 
-use super::found::Found;
+use super::data::SystemData;
 use crate::frame::Frame;
 use crate::{Shared, choices, visible};
 
@@ -28,9 +28,9 @@ impl AgentRow {
 }
 
 /// Returns a row for each agent; installed ones come first.
-pub(super) fn rows(shared: &Shared, frame: &Frame, found: &Found) -> Vec<AgentRow> {
+pub(super) fn rows(shared: &Shared, frame: &Frame, found: &SystemData) -> Vec<AgentRow> {
     let reporting: Vec<&WorkerReport> = found.reporting(frame.now).collect();
-    let of_agent = |(place, (id, spec)): (usize, (&String, &AgentSpec))| {
+    let of_agent = |(index, (id, spec)): (usize, (&String, &AgentSpec))| {
         let with_agent = reporting.iter().filter(|worker| worker.state.agents.contains(id)).count();
         let (has, all) = match &shared.services.installed {
             // No worker reports yet, or all have an older version.
@@ -50,7 +50,7 @@ pub(super) fn rows(shared: &Shared, frame: &Frame, found: &Found) -> Vec<AgentRo
             version: version(id, spec),
             is_installed: has > 0,
             badge,
-            install: can_install.then(|| (command, format!("install-{place}"))),
+            install: can_install.then(|| (command, format!("install-{index}"))),
         }
     };
     let mut rows: Vec<AgentRow> = shared.settings.agents.iter().enumerate().map(of_agent).collect();

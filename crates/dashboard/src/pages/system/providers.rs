@@ -8,7 +8,7 @@ use journeyman_core::project::Project;
 use journeyman_core::project::hold::{Hold, HoldCause};
 use journeyman_core::usage::{UsageGroup, UsageQuery};
 
-use super::found::Found;
+use super::data::SystemData;
 use crate::failure::Failure;
 use crate::frame::Frame;
 use crate::moment::Moment;
@@ -47,7 +47,7 @@ pub(super) struct ProviderRow {
 }
 
 impl Providers {
-    pub(super) async fn read(shared: &Shared, frame: &Frame, found: &Found) -> Result<Self, Failure> {
+    pub(super) async fn read(shared: &Shared, frame: &Frame, found: &SystemData) -> Result<Self, Failure> {
         let today = day(frame.now);
         let query = UsageQuery {
             first_day: today - 6,
@@ -100,7 +100,7 @@ fn source_of_key(provider: &ProviderInfo, projects: &[Project]) -> Option<String
 }
 
 /// Returns a row for each project on hold because of its model at a provider.
-fn failures(frame: &Frame, found: &Found, prefix: &str) -> Vec<ProviderRow> {
+fn failures(frame: &Frame, found: &SystemData, prefix: &str) -> Vec<ProviderRow> {
     let of_provider = |project: &&Project| split(&project.model).is_some_and(|(of, _)| of == prefix && of != TEST);
     let held = found.projects.iter().filter(of_provider).filter_map(|project| {
         let hold = found.holds.get(&project.id).filter(|hold| hold.cause == HoldCause::Model)?;

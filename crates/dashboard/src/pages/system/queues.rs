@@ -6,7 +6,7 @@ use journeyman_core::outbox::Backlog;
 use journeyman_core::project::hold::HoldCause;
 use journeyman_core::webhook::{Disabled, Webhook};
 
-use super::found::Found;
+use super::data::SystemData;
 use crate::failure::Failure;
 use crate::frame::Frame;
 use crate::moment::Moment;
@@ -31,7 +31,7 @@ pub(super) struct QueueRow {
 }
 
 /// Returns a row for the outbox and for the inbox.
-pub(super) fn rows(frame: &Frame, found: &Found) -> Vec<QueueRow> {
+pub(super) fn rows(frame: &Frame, found: &SystemData) -> Vec<QueueRow> {
     let row = |name, href, backlog: &Backlog, remedy: &str| {
         let age = backlog.oldest.map(|oldest| frame.now.since(oldest)).unwrap_or_default();
         let is_stuck = backlog.retried > 0 && age >= LONG;
@@ -64,7 +64,7 @@ pub(super) struct HookRow {
 }
 
 /// Returns a row for each webhook that does not accept events. Only administrators see webhooks.
-pub(super) async fn hooks(frame: &Frame, found: &Found) -> Result<Vec<HookRow>, Failure> {
+pub(super) async fn hooks(frame: &Frame, found: &SystemData) -> Result<Vec<HookRow>, Failure> {
     let mut rows = Vec::new();
     if found.deliveries.failing == 0 || !frame.viewer.is_administrator() {
         return Ok(rows);
@@ -116,7 +116,7 @@ pub(super) struct HoldRow {
 }
 
 /// Returns a row for each project on hold.
-pub(super) fn holds(frame: &Frame, found: &Found) -> Vec<HoldRow> {
+pub(super) fn holds(frame: &Frame, found: &SystemData) -> Vec<HoldRow> {
     let row = |(project, hold): (&journeyman_core::ids::ProjectId, &journeyman_core::project::hold::Hold)| {
         let (cause, section) = match hold.cause {
             HoldCause::Fetch => ("The repository cannot be read", "repository"),

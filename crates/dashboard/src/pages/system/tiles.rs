@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::worker::{DiskState, WorkerReport};
 
-use super::found::Found;
+use super::data::SystemData;
 use super::meter::{Meter, marks};
 use super::workers::Seen;
 use crate::frame::Frame;
@@ -53,7 +53,7 @@ pub(super) struct Disk {
 }
 
 impl Tiles {
-    pub(super) fn new(frame: &Frame, found: &Found) -> Self {
+    pub(super) fn new(frame: &Frame, found: &SystemData) -> Self {
         let reporting: Vec<&WorkerReport> = found.reporting(frame.now).collect();
         let sum = |number: fn(&WorkerReport) -> u32| reporting.iter().map(|worker| number(worker)).sum::<u32>();
         let (busy, slots) = (sum(|worker| worker.state.busy), sum(|worker| worker.state.slots));
@@ -82,7 +82,7 @@ impl Tiles {
     }
 }
 
-fn queue(frame: &Frame, found: &Found, has_workers: bool, is_full: bool) -> Vec<Line> {
+fn queue(frame: &Frame, found: &SystemData, has_workers: bool, is_full: bool) -> Vec<Line> {
     let mut lines = Vec::new();
     match found.jobs.oldest_due {
         Some(since) => {
@@ -103,7 +103,7 @@ fn queue(frame: &Frame, found: &Found, has_workers: bool, is_full: bool) -> Vec<
     lines
 }
 
-fn webhooks(frame: &Frame, found: &Found) -> Vec<Line> {
+fn webhooks(frame: &Frame, found: &SystemData) -> Vec<Line> {
     let mut lines = Vec::new();
     let is_failing = found.deliveries.failing > 0;
     match found.deliveries.oldest {

@@ -7,7 +7,7 @@ use askama::filters::HtmlSafe;
 use journeyman_core::time::Timestamp;
 use journeyman_core::worker::{DiskState, WorkerReport};
 
-use super::found::Found;
+use super::data::SystemData;
 use super::meter::{Meter, marks};
 use crate::digests::Parts;
 use crate::frame::Frame;
@@ -61,13 +61,13 @@ impl Seen {
     }
 
     /// Returns the longest of these times over the workers that report; `None` if none reports.
-    pub(super) fn longest(found: &Found, now: Timestamp) -> Option<Self> {
+    pub(super) fn longest(found: &SystemData, now: Timestamp) -> Option<Self> {
         let at = found.reporting(now).map(|worker| worker.seen_at).min()?;
         Some(Self { id: "seen-all".to_owned(), at, ago: now.since(at) })
     }
 
     /// Returns the times of all reports, which the page's stream updates.
-    pub(super) fn parts(found: &Found, now: Timestamp) -> Parts {
+    pub(super) fn parts(found: &SystemData, now: Timestamp) -> Parts {
         let each = found.reporting(now).map(|worker| Self::of(worker, now));
         let mut parts = Parts::default();
         for seen in each.chain(Self::longest(found, now)) {
@@ -96,7 +96,7 @@ impl fmt::Display for Seen {
 impl HtmlSafe for Seen {}
 
 /// Returns a row for each worker.
-pub(super) fn rows(frame: &Frame, found: &Found) -> Vec<WorkerRow> {
+pub(super) fn rows(frame: &Frame, found: &SystemData) -> Vec<WorkerRow> {
     found.workers.iter().map(|worker| row(frame, worker)).collect()
 }
 
@@ -158,7 +158,7 @@ pub(super) struct DiskRow {
 }
 
 /// Returns a row for the disk of each worker that reports.
-pub(super) fn disks(frame: &Frame, found: &Found) -> Vec<DiskRow> {
+pub(super) fn disks(frame: &Frame, found: &SystemData) -> Vec<DiskRow> {
     let disks = found.reporting(frame.now).filter_map(|worker| worker.state.disk.map(|disk| (worker, disk)));
     disks.map(|(worker, disk)| disk_row(&visible::line(&worker.state.host), &disk)).collect()
 }

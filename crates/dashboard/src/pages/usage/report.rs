@@ -187,9 +187,9 @@ pub(super) fn by_project(by_day: &[UsageLine], order: &[ProjectId]) -> Vec<Row> 
 fn finished(sums: Vec<(String, UsageSum)>, key: impl Fn(usize) -> &'static str) -> Vec<Row> {
     let whole = sums.iter().map(|(_, sum)| sum.cost_micros).fold(0, u64::saturating_add);
     let most = sums.iter().map(|(_, sum)| sum.cost_micros).max().unwrap_or_default().max(1);
-    let row = |(place, (name, sum)): (usize, (String, UsageSum))| Row {
+    let row = |(index, (name, sum)): (usize, (String, UsageSum))| Row {
         name: visible::line(&name).into_owned(),
-        key: key(place),
+        key: key(index),
         runs: sum.runs,
         input: words::tokens(sum.input_tokens),
         output: words::tokens(sum.output_tokens),
@@ -232,22 +232,22 @@ impl DayChart {
         let area = Area { left: 32.0, width: 728.0, top: 8.0, bottom: 196.0, bar: width, days };
         let mut amounts: BTreeMap<(i64, usize), u64> = BTreeMap::new();
         for line in by_day {
-            let place = order.iter().position(|project| Some(project) == line.project.as_ref());
-            let place = place.unwrap_or(MAX_KEYS).min(MAX_KEYS);
-            let amount = amounts.entry((line.day.unwrap_or(period.first), place)).or_default();
+            let column = order.iter().position(|project| Some(project) == line.project.as_ref());
+            let column = column.unwrap_or(MAX_KEYS).min(MAX_KEYS);
+            let amount = amounts.entry((line.day.unwrap_or(period.first), column)).or_default();
             *amount = amount.saturating_add(line.sum.cost_micros);
         }
         let mut columns: Vec<(usize, String)> =
-            order.iter().take(MAX_KEYS).enumerate().map(|(place, project)| (place, project.to_string())).collect();
-        if amounts.keys().any(|(_, place)| *place == MAX_KEYS) {
+            order.iter().take(MAX_KEYS).enumerate().map(|(column, project)| (column, project.to_string())).collect();
+        if amounts.keys().any(|(_, column)| *column == MAX_KEYS) {
             columns.push((MAX_KEYS, "Others".to_owned()));
         }
-        let at = |day: i64, place: usize| amounts.get(&(day, place)).copied().unwrap_or_default();
-        let of_day = |day: i64| columns.iter().map(|(place, _)| at(day, *place)).fold(0, u64::saturating_add);
+        let at = |day: i64, column: usize| amounts.get(&(day, column)).copied().unwrap_or_default();
+        let of_day = |day: i64| columns.iter().map(|(column, _)| at(day, *column)).fold(0, u64::saturating_add);
         let end = chart::nice((period.first..=period.last).map(of_day).max().unwrap_or_default());
         let step = usize::try_from(period.length()).unwrap_or(1).div_ceil(MAX_LABELS).max(1);
         let bars = |(number, day): (i32, i64)| {
-            let stacked: Vec<(usize, u64)> = columns.iter().map(|(place, _)| (*place, at(day, *place))).collect();
+            let stacked: Vec<(usize, u64)> = columns.iter().map(|(column, _)| (*column, at(day, *column))).collect();
             let has_label = usize::try_from(number).is_ok_and(|number| number.is_multiple_of(step));
             DayBars {
                 name: words::date(day),
@@ -262,7 +262,7 @@ impl DayChart {
             lines: area.grid(end),
             width: chart::decimal(width),
             days: (0..days).zip(period.first..).map(bars).collect(),
-            columns: columns.iter().map(|(place, name)| (chart::key(*place), name.clone())).collect(),
+            columns: columns.iter().map(|(column, name)| (chart::key(*column), name.clone())).collect(),
             is_empty: amounts.values().all(|micros| *micros == 0),
         }
     }

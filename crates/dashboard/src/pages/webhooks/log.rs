@@ -128,10 +128,10 @@ impl DeliveryRow {
 async fn titles(at: &InProject, deliveries: &[Delivery]) -> Result<BTreeMap<JobId, String>, Failure> {
     let mut titles = BTreeMap::new();
     for delivery in deliveries {
-        if let std::collections::btree_map::Entry::Vacant(place) = titles.entry(delivery.job)
+        if let std::collections::btree_map::Entry::Vacant(entry) = titles.entry(delivery.job)
             && let Some(job) = at.shared.services.store.job(delivery.job).await?
         {
-            place.insert(visible::line(&job.title).into_owned());
+            entry.insert(visible::line(&job.title).into_owned());
         }
     }
     Ok(titles)

@@ -182,7 +182,7 @@ fn what_only_members_see_is_not_used() {
 }
 
 #[test]
-fn a_comment_on_a_line_has_its_place() {
+fn a_comment_on_a_line_has_its_position() {
     let position = |old_line: Value, new_line: Value| {
         json!({
             "base_sha": "2adc", "old_path": "OLD.md", "new_path": "README.md", "position_type": "text",

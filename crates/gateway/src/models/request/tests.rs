@@ -113,7 +113,7 @@ fn parts_that_reach_beyond_the_sandbox_are_refused() {
         (Shape::Chat, json!({"messages": [{"content": {"type": "image_url", "image_url": "https://evil"}}]}), "list"),
         (Shape::Messages, json!({"messages": {"content": []}}), "list"),
         (Shape::Responses, json!({"input": {"type": "item_reference"}}), "list"),
-        // Alternative spellings and places.
+        // Alternative spellings and locations.
         (
             Shape::Contents,
             json!({"system_instruction": {"parts": [{"file_data": {}}]}, "systemInstruction": {"parts": []}}),
@@ -200,7 +200,7 @@ fn the_largest_of_several_limits_counts() {
         assert_eq!((prepared.most_output, prepared.answers), (most, answers), "{body}");
     }
     let limited = Rules { max_output: Some(7), ..rules() };
-    for (shape, is_openai, place) in [
+    for (shape, is_openai, pointer) in [
         (Shape::Chat, false, "/max_tokens"),
         (Shape::Chat, true, "/max_completion_tokens"),
         (Shape::Responses, true, "/max_output_tokens"),
@@ -209,7 +209,7 @@ fn the_largest_of_several_limits_counts() {
     ] {
         let prepared = prepare(&path(shape), br#"{"model":"m"}"#, &Rules { is_openai, ..limited.clone() }).unwrap();
         let value: Value = serde_json::from_slice(&prepared.body).unwrap();
-        assert_eq!((value.pointer(place), prepared.most_output), (Some(&json!(7)), Some(7)), "{value}");
+        assert_eq!((value.pointer(pointer), prepared.most_output), (Some(&json!(7)), Some(7)), "{value}");
     }
 }
 

@@ -92,11 +92,11 @@ fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) {
 /// Removes `secrets`, `codeHost.token` and `codeHost.webhookSecret` from the patch, and returns the changes that they describe.
 fn take_secrets(patch: &mut Map<String, Value>) -> Result<SecretChanges, String> {
     let mut changes = SecretChanges::new();
-    let secret = |value: Value, place: &str| match value {
+    let secret = |value: Value, path: &str| match value {
         Value::Null => Ok(None),
         Value::String(text) => Ok(Some(SecretValue(text))),
         // The error does not contain the value, which is a secret in the wrong form.
-        _ => Err(format!("{place}: must be a string, or null to remove it")),
+        _ => Err(format!("{path}: must be a string, or null to remove it")),
     };
     match patch.remove("secrets") {
         None | Some(Value::Null) => {}

@@ -73,17 +73,19 @@ fn parent(process: i32) -> Option<i32> {
 /// repository in which a process works, such as the push of a person on this machine, is skipped.
 pub(super) fn remove_locks(folder: &Path, before: Timestamp) -> usize {
     let processes = entries(Path::new("/proc")).filter(|(_, name)| name.bytes().all(|byte| byte.is_ascii_digit()));
-    let places: Vec<PathBuf> = processes.filter_map(|(path, _)| std::fs::read_link(path.join("cwd")).ok()).collect();
-    let is_in_use =
-        |path: &Path| path.canonicalize().is_ok_and(|path| places.iter().any(|place| place.starts_with(&path)));
+    let directories: Vec<PathBuf> =
+        processes.filter_map(|(path, _)| std::fs::read_link(path.join("cwd")).ok()).collect();
+    let is_in_use = |path: &Path| {
+        path.canonicalize().is_ok_and(|path| directories.iter().any(|directory| directory.starts_with(&path)))
+    };
     let repositories = entries(folder).filter(|(path, name)| name.ends_with(".git") && path.join("HEAD").exists());
     repositories.filter(|(path, _)| !is_in_use(path)).map(|(path, _)| of_repository(&path, before)).sum()
 }
 
 fn of_repository(repository: &Path, before: Timestamp) -> usize {
     let objects = repository.join("objects");
-    let places = entries(repository).chain(entries(&objects)).chain(entries(&objects.join("pack")));
-    let mut found: Vec<_> = places.filter(|(_, name)| is_unfinished(name)).map(|(path, _)| path).collect();
+    let all = entries(repository).chain(entries(&objects)).chain(entries(&objects.join("pack")));
+    let mut found: Vec<_> = all.filter(|(_, name)| is_unfinished(name)).map(|(path, _)| path).collect();
     // The folders into which git sorts objects by the first two characters of their names.
     let fans = entries(&objects).filter(|(path, name)| name.len() == 2 && path.is_dir());
     found.extend(

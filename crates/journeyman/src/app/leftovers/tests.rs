@@ -137,16 +137,16 @@ fn a_start_removes_all_leftovers_including_those_of_a_killed_start() {
 #[test]
 fn a_repository_that_is_being_created_stays() {
     let (_dir, data) = site();
-    let place = data.join("repositories/.shop.123.0");
-    file(place.join("HEAD"));
-    let lock = File::open(&place).expect("opened");
+    let repository = data.join("repositories/.shop.123.0");
+    file(repository.join("HEAD"));
+    let lock = File::open(&repository).expect("opened");
     lock.try_lock().expect("locked");
     leftovers(&data).repositories(&data.join("repositories"));
-    assert!(place.exists());
+    assert!(repository.exists());
     // Closing the file is not enough: until its exec, a process that another test starts also has the descriptor.
     lock.unlock().expect("unlocked");
     leftovers(&data).repositories(&data.join("repositories"));
-    assert!(!place.exists());
+    assert!(!repository.exists());
 }
 
 #[test]

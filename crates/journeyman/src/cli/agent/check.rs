@@ -98,7 +98,7 @@ pub(super) fn run(mut settings: Settings, arguments: &CheckArgs) -> anyhow::Resu
         let project = client.projects().create(&CreateProject::new("check", "local:check").settings(settings)).await?;
         let clone_url = project.clone_url.as_deref().context("the project has no cloneUrl")?;
         match &like {
-            Some(like) => like.place(&cases, &git, (clone_url, &key)).await?,
+            Some(like) => like.copy(&cases, &git, (clone_url, &key)).await?,
             None => drop(sample::push(&git, clone_url, &key).await?),
         }
         let report = tokio::select! {

@@ -174,11 +174,11 @@ impl LockFile for NpmLock {
         if !packages.contains_key("") {
             bail!("it has no root package");
         }
-        let lacks = |(place, one): &(&String, &NpmPackage)| {
-            !place.is_empty() && !one.in_bundle && one.integrity.as_ref().is_none_or(String::is_empty)
+        let lacks = |(path, one): &(&String, &NpmPackage)| {
+            !path.is_empty() && !one.in_bundle && one.integrity.as_ref().is_none_or(String::is_empty)
         };
-        if let Some((place, _)) = packages.iter().find(lacks) {
-            bail!("{place} has no hash (integrity)");
+        if let Some((path, _)) = packages.iter().find(lacks) {
+            bail!("{path} has no hash (integrity)");
         }
         Ok(Self { text: text.to_owned(), packages })
     }
@@ -213,12 +213,12 @@ impl NpmLock {
     /// lock file.
     pub(super) fn check(&self, folder: &Path, arch: &str) -> anyhow::Result<()> {
         let is_missing =
-            |(place, one): &(&String, &NpmPackage)| one.is_for(arch) && !folder.join(place.as_str()).exists();
+            |(path, one): &(&String, &NpmPackage)| one.is_for(arch) && !folder.join(path.as_str()).exists();
         match self.packages.iter().find(is_missing) {
-            Some((place, one)) => bail!(
+            Some((path, one)) => bail!(
                 "the package {} {} was not installed: the registry does not have it, or serves a package whose hash \
                  differs from the lock file",
-                place.trim_start_matches("node_modules/"),
+                path.trim_start_matches("node_modules/"),
                 one.version
             ),
             None => Ok(()),
@@ -249,7 +249,7 @@ impl LockFile for PipLock {
         // A line that ends with a backslash continues on the next.
         let whole = text.replace("\\\n", " ");
         for line in whole.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            // Options can name other places to install from.
+            // Options can name other indexes to install from.
             if line.starts_with('-') || !line.contains("==") || !line.contains("--hash=sha256:") {
                 bail!(
                     "{:?} is not a package with a pinned version and hashes",

@@ -64,7 +64,7 @@ pub(super) fn events(look: Look, events: Vec<SlackInboxEvent>) -> Vec<String> {
         [
             event.number.to_string(),
             event.received_at.to_string(),
-            event.place.channel,
+            event.thread.channel,
             event.state.name().to_owned(),
             event.outcome.and_then(name).unwrap_or_else(|| "-".to_owned()),
             event.job.map_or_else(|| "-".to_owned(), |job| job.to_string()),
@@ -94,7 +94,7 @@ pub(super) fn posts(look: Look, posts: Vec<SlackPost>) -> Vec<String> {
         [
             post.number.to_string(),
             post.created_at.to_string(),
-            post.place.channel,
+            post.thread.channel,
             kind.to_owned(),
             post.state.name().to_owned(),
             post.detail.unwrap_or_default(),

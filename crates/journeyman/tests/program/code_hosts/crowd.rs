@@ -23,8 +23,8 @@ fn very_many_jobs_at_once_open_one_pull_request_each() {
 fn crowd(count: usize) {
     let world = World::with("create-per-hour = 0\n");
     let service = world.start();
-    let create = |place: usize| {
-        let prompt = format!("Job {place}\n[[write file-{place}.txt|{place}]]");
+    let create = |number: usize| {
+        let prompt = format!("Job {number}\n[[write file-{number}.txt|{number}]]");
         let (status, record) = service.call("POST", "/v2/agent/web/job", Some(json!({ "prompt": prompt })));
         assert_eq!(status, 201, "{record}");
         format!("/v2/agent/web/job/{}", record["id"].as_str().unwrap())

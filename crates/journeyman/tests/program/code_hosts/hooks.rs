@@ -30,16 +30,16 @@ fn kills(count: usize) {
     let service = Restarts::new(&world);
     let (job, number) = service.with(|service| world.job(service, "Add a greeting\n[[write hello.txt|Hello]]"));
     let maria = world.user("maria", "write");
-    let is_task = |place: usize| place.is_multiple_of(10);
-    let text = |place: usize| format!("{}do {place}.", if is_task(place) { "@journeyman-bot " } else { "" });
-    let bodies: Vec<Value> = (0..count).map(|place| world.comment(number, maria, &text(place)).1).collect();
+    let is_task = |index: usize| index.is_multiple_of(10);
+    let text = |index: usize| format!("{}do {index}.", if is_task(index) { "@journeyman-bot " } else { "" });
+    let bodies: Vec<Value> = (0..count).map(|index| world.comment(number, maria, &text(index)).1).collect();
     let sent = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let deliver = || {
-            for (place, body) in bodies.iter().enumerate() {
-                let delivery = format!("hook-{place}");
+            for (index, body) in bodies.iter().enumerate() {
+                let delivery = format!("hook-{index}");
                 service.deliver(&delivery, "issue_comment", body);
-                if place.is_multiple_of(7) {
+                if index.is_multiple_of(7) {
                     service.deliver(&delivery, "issue_comment", body);
                 }
                 sent.fetch_add(1, Ordering::SeqCst);
@@ -62,7 +62,7 @@ fn kills(count: usize) {
             *outcomes.entry(event["outcome"].as_str().unwrap().to_owned()).or_default() += 1;
             assert!(deliveries.insert(event["delivery"].to_string()), "{event:#} is there twice");
         }
-        let tasks = (0..count).filter(|place| is_task(*place)).count();
+        let tasks = (0..count).filter(|index| is_task(*index)).count();
         let expected = [("message".to_owned(), tasks), ("not_addressed".to_owned(), count - tasks)];
         assert_eq!(outcomes, BTreeMap::from(expected));
         assert_eq!(deliveries.len(), count);
@@ -70,10 +70,10 @@ fn kills(count: usize) {
         // The other comments are context, each at most once in a message. Those of the last seconds before a message come with
         // the next one again, because the clocks of the host and the service may differ.
         let asked = requests(&prompts).join("\n");
-        for place in 0..count {
-            let text = format!("do {place}.");
-            assert_eq!(asked.matches(&text).count(), usize::from(is_task(place)), "{place}: {prompts:#?}");
-            assert!(prompts.iter().all(|prompt| prompt.matches(&text).count() <= 1), "{place}: {prompts:#?}");
+        for index in 0..count {
+            let text = format!("do {index}.");
+            assert_eq!(asked.matches(&text).count(), usize::from(is_task(index)), "{index}: {prompts:#?}");
+            assert!(prompts.iter().all(|prompt| prompt.matches(&text).count() <= 1), "{index}: {prompts:#?}");
         }
     });
 }

@@ -58,8 +58,8 @@ fn refuse(code: i32, calls: Vec<(libc::c_long, Vec<SeccompRule>)>) -> Result<Bpf
 }
 
 /// Returns the rule that an argument has none of the values.
-fn none_of<const N: usize>(place: u8, values: [i32; N]) -> Result<SeccompRule, BackendError> {
-    let differs = |value: i32| argument(place, SeccompCmpOp::Ne, value.unsigned_abs().into());
+fn none_of<const N: usize>(index: u8, values: [i32; N]) -> Result<SeccompRule, BackendError> {
+    let differs = |value: i32| argument(index, SeccompCmpOp::Ne, value.unsigned_abs().into());
     SeccompRule::new(values.into_iter().map(differs).collect::<Result<_, _>>()?)
 }
 

@@ -72,7 +72,7 @@ pub(super) async fn write(
         Row::Pull(pull) => vec![pulls::end(pull)],
         Row::Inbox(event) => vec![insert_event(event)?],
         Row::Comment { repository, number, comment } => vec![pulls::put_comment(repository, *number, comment)],
-        Row::DraftRemoved { repository, number, place } => vec![pulls::remove_draft(repository, *number, *place)],
+        Row::DraftRemoved { repository, number, comment } => vec![pulls::remove_draft(repository, *number, *comment)],
     };
     execute(tx, statements).await
 }

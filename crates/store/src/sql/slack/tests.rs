@@ -9,7 +9,7 @@ use crate::PostgresStore;
 use crate::postgres::SET_UP;
 use crate::sqlite::migrate;
 
-fn place() -> SlackThreadId {
+fn thread_id() -> SlackThreadId {
     let workspace = SlackWorkspaceId::from_uuid(Uuid::nil());
     SlackThreadId { workspace, channel: String::new(), thread: String::new() }
 }
@@ -18,16 +18,16 @@ fn place() -> SlackThreadId {
 fn sqlite_uses_indexes_and_never_scans_a_table() {
     let mut db = Connection::open_in_memory().unwrap();
     migrate(&mut db, std::path::Path::new(":memory:")).unwrap();
-    let (now, lease, place) = (Timestamp::from_micros(0), Duration::ZERO, place());
+    let (now, lease, id) = (Timestamp::from_micros(0), Duration::ZERO, thread_id());
     for (statement, indexes) in [
         (claims::any_event(now), &["slack_events_due"][..]),
         (claims::events(now, lease, 1), &["slack_events_due", "slack_events_open"]),
         (claims::any_post(now), &["slack_posts_due"]),
         (claims::posts(now, lease, 1), &["slack_posts_due", "slack_posts_busy"]),
-        (events(place.workspace, None, 1), &["slack_events_listed"]),
-        (events_of_thread(&place, None, 1), &["slack_events_of_thread"]),
-        (posts(place.workspace, None, 1), &["slack_posts_listed"]),
-        (thread(&place), &["PRIMARY KEY"]),
+        (events(id.workspace, None, 1), &["slack_events_listed"]),
+        (events_of_thread(&id, None, 1), &["slack_events_of_thread"]),
+        (posts(id.workspace, None, 1), &["slack_posts_listed"]),
+        (thread(&id), &["PRIMARY KEY"]),
     ] {
         let query = statement.text.sqlite;
         let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
@@ -65,15 +65,15 @@ async fn postgresql_uses_indexes_and_never_scans_a_table() {
     let database = url.rsplit('/').next().unwrap();
     PostgresStore::migrate(&url).await.unwrap();
     server.sql(database, FILL);
-    let (now, lease, place) = (Timestamp::from_micros(0), Duration::ZERO, place());
+    let (now, lease, id) = (Timestamp::from_micros(0), Duration::ZERO, thread_id());
     let (due, claim) = ("20000, 9000000000000000", "20000, 9000000000000000, 30000, 16");
     for (statement, values, indexes) in [
         (claims::any_event(now), due, &["slack_events_due"][..]),
         (claims::events(now, lease, 1), claim, &["slack_events_due"]),
         (claims::any_post(now), due, &["slack_posts_due"]),
         (claims::posts(now, lease, 1), claim, &["slack_posts_due", "slack_posts_busy"]),
-        (events_of_thread(&place, None, 1), "'w1', 'C1', 't7', 100000, 100", &["slack_events_of_thread"]),
-        (thread(&place), "'w1', 'C1', 't7'", &["slack_threads_pkey"]),
+        (events_of_thread(&id, None, 1), "'w1', 'C1', 't7', 100000, 100", &["slack_events_of_thread"]),
+        (thread(&id), "'w1', 'C1', 't7'", &["slack_threads_pkey"]),
     ] {
         let query = statement.text.postgres;
         let plan = server.sql(database, &format!("{SET_UP}; PREPARE q AS {query}; EXPLAIN EXECUTE q ({values})"));

@@ -4,7 +4,7 @@ use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::code_host::state::{State, User};
-use crate::code_host::{Call, Reply};
+use crate::code_host::{ApiRequest, Reply};
 
 /// The time of everything without a time of its own.
 pub(super) const TIME: &str = "2026-01-01T00:00:00.000000+00:00";
@@ -41,7 +41,7 @@ pub(super) fn id_of(uuid: &str) -> Option<u64> {
 }
 
 /// Answers with a page of a list.
-pub(super) fn page(state: &State, call: &Call, most: usize, items: &[Value]) -> Reply {
+pub(super) fn page(state: &State, call: &ApiRequest, most: usize, items: &[Value]) -> Reply {
     let number = |name: &str, default: usize| match call.parameter(name) {
         Some(text) => text.parse().unwrap_or(0),
         None => default,

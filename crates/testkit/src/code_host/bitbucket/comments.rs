@@ -7,14 +7,14 @@ use super::answers::{error, invalid, page, required, show_user, show_user_of, ti
 use super::filter::filtered;
 use super::sender::Sender;
 use crate::code_host::state::{CommentedOn, LAST_LINE, Pull, Repository, ReviewComment, State};
-use crate::code_host::{Call, Reply};
+use crate::code_host::{ApiRequest, Reply};
 
 /// The fields by which comments are filtered and sorted.
 const FIELDS: [&str; 8] =
     ["id", "created_on", "updated_on", "user.uuid", "content.raw", "deleted", "parent.id", "inline.path"];
 
 /// A comment, or a reply to one.
-struct Found<'a> {
+struct CommentOrReply<'a> {
     id: u64,
     author: u64,
     body: &'a str,
@@ -24,14 +24,19 @@ struct Found<'a> {
 }
 
 /// Returns all comments of a pull request, oldest first.
-fn all<'a>(found: &'a Repository, pull: &Pull) -> Vec<Found<'a>> {
-    let place = CommentedOn::Pull(pull.number);
-    let comments = found.comments.iter().filter(|one| one.place == place);
-    let comments =
-        comments.map(|one| Found { id: one.id, author: one.author, body: &one.body, parent: None, line: None });
+fn all<'a>(found: &'a Repository, pull: &Pull) -> Vec<CommentOrReply<'a>> {
+    let target = CommentedOn::Pull(pull.number);
+    let comments = found.comments.iter().filter(|one| one.target == target);
+    let comments = comments.map(|one| CommentOrReply {
+        id: one.id,
+        author: one.author,
+        body: &one.body,
+        parent: None,
+        line: None,
+    });
     let reviews = found.reviews.iter().filter(|review| review.pull == pull.number);
     let lines = reviews.flat_map(|review| {
-        let show = |line: &'a ReviewComment| Found {
+        let show = |line: &'a ReviewComment| CommentOrReply {
             id: line.id,
             author: review.author,
             body: &line.body,
@@ -40,11 +45,11 @@ fn all<'a>(found: &'a Repository, pull: &Pull) -> Vec<Found<'a>> {
         };
         review.comments.iter().map(show)
     });
-    let mut listed: Vec<Found<'_>> = comments.chain(lines).collect();
+    let mut listed: Vec<CommentOrReply<'_>> = comments.chain(lines).collect();
     let roots: Vec<_> = listed.iter().map(|one| (one.id, one.line)).collect();
     for (root, line) in roots {
         let replies = found.thread(root).into_iter();
-        listed.extend(replies.map(|reply| Found {
+        listed.extend(replies.map(|reply| CommentOrReply {
             id: reply.id,
             author: reply.author,
             body: &reply.body,
@@ -56,13 +61,13 @@ fn all<'a>(found: &'a Repository, pull: &Pull) -> Vec<Found<'a>> {
     listed
 }
 
-/// Returns the place of a comment on a line, which replies inherit.
+/// Returns the anchor of a comment on a line, which replies inherit.
 fn inline(found: &Repository, line: &ReviewComment) -> Value {
     let on_line = json!({"path": line.path, "from": null, "to": line.line, "start_from": null, "start_to": null});
     found.anchors.get(&line.id).cloned().unwrap_or(on_line)
 }
 
-fn show(state: &State, found: &Repository, pull: &Pull, one: &Found<'_>) -> Value {
+fn show(state: &State, found: &Repository, pull: &Pull, one: &CommentOrReply<'_>) -> Value {
     let (created, updated) = state.times.of_comment(one.id);
     let url = format!("{}/{}/pull-requests/{}", state.url, found.path, pull.number);
     let mut shown = json!({
@@ -93,7 +98,7 @@ fn show(state: &State, found: &Repository, pull: &Pull, one: &Found<'_>) -> Valu
 /// Answers a request about the comments of a pull request. The scope to read pull requests is enough for all of them.
 pub(super) fn comments(
     state: &mut State,
-    call: &Call,
+    call: &ApiRequest,
     sender: &Sender,
     found: &Repository,
     (pull, below): (&Pull, &[&str]),
@@ -139,12 +144,12 @@ fn not_found(comment: &str) -> Reply {
 }
 
 /// Returns the text in the body of a request.
-fn raw(call: &Call) -> Option<&str> {
+fn raw(call: &ApiRequest) -> Option<&str> {
     call.body.pointer("/content/raw").and_then(Value::as_str).filter(|raw| !raw.is_empty())
 }
 
 /// Adds a comment, a comment on a line or a file, or a reply to any comment.
-fn add(state: &mut State, call: &Call, sender: &Sender, found: &Repository, pull: &Pull) -> Reply {
+fn add(state: &mut State, call: &ApiRequest, sender: &Sender, found: &Repository, pull: &Pull) -> Reply {
     let Some(body) = raw(call) else { return required("content") };
     let (inline, author) = (&call.body["inline"], sender.user.id);
     let id = if let Some(parent) = call.body.pointer("/parent/id") {
@@ -162,16 +167,16 @@ fn add(state: &mut State, call: &Call, sender: &Sender, found: &Repository, pull
         state.by_id(found.id).unwrap().add_reply(id, parent, author, body);
         id
     } else if inline.is_object() {
-        let place = match place(inline) {
-            Ok(place) => place,
+        let anchor = match anchor(inline) {
+            Ok(anchor) => anchor,
             Err(refusal) => return refusal,
         };
-        let line = place["to"].as_u64().or_else(|| place["from"].as_u64()).unwrap_or_default();
-        let path = place["path"].as_str().unwrap_or_default().to_owned();
+        let line = anchor["to"].as_u64().or_else(|| anchor["from"].as_u64()).unwrap_or_default();
+        let path = anchor["path"].as_str().unwrap_or_default().to_owned();
         state.add_review(&found.path, pull.number, author, "", vec![(path, line, body.to_owned())]);
         let stored = state.by_id(found.id).unwrap();
         let id = stored.reviews.last().unwrap().comments[0].id;
-        stored.anchors.insert(id, place);
+        stored.anchors.insert(id, anchor);
         id
     } else {
         state.add_comment(&found.path, CommentedOn::Pull(pull.number), author, body)
@@ -179,12 +184,12 @@ fn add(state: &mut State, call: &Call, sender: &Sender, found: &Repository, pull
     shown(state, found, pull, id, 201)
 }
 
-/// Returns the place of a new comment on a line or a file. The path is required (`comment` in the description).
-fn place(inline: &Value) -> Result<Value, Reply> {
+/// Returns the anchor of a new comment on a line or a file. The path is required (`comment` in the description).
+fn anchor(inline: &Value) -> Result<Value, Reply> {
     if inline["path"].as_str().is_none_or(str::is_empty) {
         return Err(invalid("inline", &["path: This field is required.".to_owned()]));
     }
-    let mut place = json!({"path": inline["path"]});
+    let mut anchor = json!({"path": inline["path"]});
     for name in ["from", "to", "start_from", "start_to"] {
         let line = &inline[name];
         if !line.is_null() && !line.is_u64() {
@@ -194,9 +199,9 @@ fn place(inline: &Value) -> Result<Value, Reply> {
         if line.as_u64().is_some_and(|line| !(1..=LAST_LINE).contains(&line)) {
             return Err(error(400, "The line is not in the diff."));
         }
-        place[name] = line.clone();
+        anchor[name] = line.clone();
     }
-    Ok(place)
+    Ok(anchor)
 }
 
 /// Answers with a comment as it is now.
@@ -210,10 +215,10 @@ fn shown(state: &mut State, found: &Repository, pull: &Pull, id: u64, status: u1
 /// Changes a comment. Only its author may do so.
 fn edit(
     state: &mut State,
-    call: &Call,
+    call: &ApiRequest,
     sender: &Sender,
     found: &Repository,
-    (pull, one): (&Pull, &Found<'_>),
+    (pull, one): (&Pull, &CommentOrReply<'_>),
 ) -> Reply {
     // PUT …/comments/{comment_id}: 403 "if the authenticated user does not have access to the comment".
     if one.author != sender.user.id {

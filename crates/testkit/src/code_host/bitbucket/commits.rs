@@ -7,7 +7,7 @@ use super::answers::{TIME, error, id_of, invalid, page, required, show_user_of, 
 use super::filter::filtered;
 use super::sender::Sender;
 use crate::code_host::state::{Check, Repository, State, Status};
-use crate::code_host::{Call, Reply};
+use crate::code_host::{ApiRequest, Reply};
 
 /// Finds a commit by its hash, of which the first characters are enough. The state knows the newest commits of branches
 /// only; a full hash may be that of another commit.
@@ -22,7 +22,7 @@ pub(super) fn full_hash(found: &Repository, hash: &str) -> Option<String> {
 /// Answers a request about a commit.
 pub(super) fn commits(
     state: &mut State,
-    call: &Call,
+    call: &ApiRequest,
     sender: &Sender,
     found: &Repository,
     (commit, below): (&str, &[&str]),
@@ -68,7 +68,7 @@ fn show_status(state: &State, found: &Repository, status: &Status) -> Value {
 
 /// Sets a build status. Reading the repository is enough. A status with the same key is overwritten, by its creator or an
 /// administrator only (the same page).
-fn set_status(state: &mut State, call: &Call, sender: &Sender, found: &Repository, sha: &str) -> Reply {
+fn set_status(state: &mut State, call: &ApiRequest, sender: &Sender, found: &Repository, sha: &str) -> Reply {
     let text = |name: &str| call.body[name].as_str().unwrap_or_default().to_owned();
     let (key, name, url, description) = (text("key"), text("state"), text("url"), text("description"));
     for field in ["key", "state", "url"] {
@@ -93,14 +93,14 @@ fn set_status(state: &mut State, call: &Call, sender: &Sender, found: &Repositor
     let status = Status { sha: sha.to_owned(), context: key, state: name, url, description, pipeline: 0 };
     let known = (status.sha.clone(), status.context.clone());
     let stored = state.by_id(found.id).unwrap();
-    let place = stored.statuses.iter().position(|one| one.sha == status.sha && one.context == status.context);
+    let index = stored.statuses.iter().position(|one| one.sha == status.sha && one.context == status.context);
     let is_own = stored.status_authors.get(&known) == Some(&sender.user.id);
-    if place.is_some() && !is_own && found.permissions.get(&sender.user.id) != Some(&"admin") {
+    if index.is_some() && !is_own && found.permissions.get(&sender.user.id) != Some(&"admin") {
         // The status of the answer is unconfirmed.
         return error(403, "Only the creator of a build status may change it.");
     }
-    match place {
-        Some(place) => stored.statuses[place] = status.clone(),
+    match index {
+        Some(index) => stored.statuses[index] = status.clone(),
         None => stored.statuses.push(status.clone()),
     }
     stored.status_authors.entry(known).or_insert(sender.user.id);
@@ -122,7 +122,7 @@ pub(super) fn commits_with_pipelines(found: &Repository) -> Vec<&str> {
 
 /// Returns the number of the pipeline of a commit, from 1.
 pub(super) fn pipeline_of(found: &Repository, sha: &str) -> Option<usize> {
-    commits_with_pipelines(found).iter().position(|known| *known == sha).map(|place| place + 1)
+    commits_with_pipelines(found).iter().position(|known| *known == sha).map(|index| index + 1)
 }
 
 /// Returns the state of a pipeline; `None` while it runs, otherwise whether it succeeded.
@@ -162,7 +162,7 @@ fn run_state(kind: &str, passed: Option<bool>) -> Value {
 }
 
 /// Answers a request about pipelines. The UUID of a pipeline is its number.
-pub(super) fn pipelines(state: &State, call: &Call, found: &Repository, below: &[&str]) -> Reply {
+pub(super) fn pipelines(state: &State, call: &ApiRequest, found: &Repository, below: &[&str]) -> Reply {
     let commits = commits_with_pipelines(found);
     let sha_of = |pipeline: &str| Some(*commits.get(usize::try_from(id_of(pipeline)?).ok()?.checked_sub(1)?)?);
     match below {

@@ -6,7 +6,7 @@ use journeyman_core::time::Timestamp;
 use serde_json::Value;
 
 use super::answers::error;
-use crate::code_host::{Call, Reply};
+use crate::code_host::{ApiRequest, Reply};
 
 /// A comparison of a field with a value.
 struct Condition {
@@ -67,7 +67,7 @@ fn compared(one: &str, other: &str) -> Ordering {
 }
 
 /// Returns the items that fit the filter of a request, in the order that it names. The fields are those that support it.
-pub(super) fn filtered(call: &Call, mut items: Vec<Value>, fields: &[&str]) -> Result<Vec<Value>, Reply> {
+pub(super) fn filtered(call: &ApiRequest, mut items: Vec<Value>, fields: &[&str]) -> Result<Vec<Value>, Reply> {
     let filter = call.parameter("q").into_iter().flat_map(|filter| filter.split(" AND "));
     for text in filter {
         let Some(condition) = Condition::parsed(text) else { return Err(error(400, "Invalid filter query")) };

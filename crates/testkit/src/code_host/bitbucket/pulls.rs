@@ -8,7 +8,7 @@ use super::comments::comments;
 use super::filter::filtered;
 use super::sender::Sender;
 use crate::code_host::state::{CommentedOn, Pull, PullState, Repository, State, User};
-use crate::code_host::{Call, Reply};
+use crate::code_host::{ApiRequest, Reply};
 
 /// The fields by which pull requests are filtered and sorted.
 const FIELDS: [&str; 11] = [
@@ -78,12 +78,18 @@ pub(super) fn show_pull(state: &State, found: &Repository, pull: &Pull, is_singl
 fn comment_count(found: &Repository, pull: &Pull) -> usize {
     let reviews = found.reviews.iter().filter(|review| review.pull == pull.number);
     let lines = reviews.flat_map(|review| review.comments.iter().map(|line| line.id));
-    let general = found.comments.iter().filter(|one| one.place == CommentedOn::Pull(pull.number)).map(|one| one.id);
+    let general = found.comments.iter().filter(|one| one.target == CommentedOn::Pull(pull.number)).map(|one| one.id);
     general.chain(lines).map(|root| 1 + found.thread(root).len()).sum()
 }
 
 /// Answers a request about pull requests.
-pub(super) fn pulls(state: &mut State, call: &Call, sender: &Sender, found: &Repository, below: &[&str]) -> Reply {
+pub(super) fn pulls(
+    state: &mut State,
+    call: &ApiRequest,
+    sender: &Sender,
+    found: &Repository,
+    below: &[&str],
+) -> Reply {
     let number: u64 = below.first().and_then(|number| number.parse().ok()).unwrap_or_default();
     let pull = found.pulls.iter().find(|pull| pull.number == number);
     match (&call.method, below, pull) {
@@ -99,7 +105,7 @@ pub(super) fn pulls(state: &mut State, call: &Call, sender: &Sender, found: &Rep
     }
 }
 
-pub(super) fn list_pulls(state: &State, call: &Call, found: &Repository) -> Reply {
+pub(super) fn list_pulls(state: &State, call: &ApiRequest, found: &Repository) -> Reply {
     let states = call.query.iter().filter(|(name, _)| name == "state").map(|(_, value)| value.as_str());
     let mut states: Vec<&str> = states.collect();
     if states.is_empty() {
@@ -115,8 +121,8 @@ pub(super) fn list_pulls(state: &State, call: &Call, found: &Repository) -> Repl
     filtered(call, shown, &FIELDS).map_or_else(|refusal| refusal, |shown| page(state, call, 50, &shown))
 }
 
-pub(super) fn create_pull(state: &mut State, call: &Call, sender: &Sender, found: &Repository) -> Reply {
-    let text = |place: &str| call.body.pointer(place).and_then(Value::as_str).map(str::to_owned);
+pub(super) fn create_pull(state: &mut State, call: &ApiRequest, sender: &Sender, found: &Repository) -> Reply {
+    let text = |pointer: &str| call.body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let Some(title) = text("/title").filter(|title| !title.is_empty()) else { return required("title") };
     let Some(head) = text("/source/branch/name") else { return required("source") };
     let base = text("/destination/branch/name").unwrap_or_else(|| "main".to_owned());
@@ -148,7 +154,7 @@ pub(super) fn create_pull(state: &mut State, call: &Call, sender: &Sender, found
 }
 
 /// Returns the reviewers in the body, who are members of the workspace and not the author.
-fn reviewers(state: &State, call: &Call, found: &Repository, author: u64) -> Result<Vec<String>, Reply> {
+fn reviewers(state: &State, call: &ApiRequest, found: &Repository, author: u64) -> Result<Vec<String>, Reply> {
     let (mut reviewers, mut faults) = (Vec::new(), Vec::new());
     for reviewer in call.body["reviewers"].as_array().into_iter().flatten() {
         let id = reviewer["uuid"].as_str().and_then(id_of);
@@ -172,7 +178,7 @@ fn reviewers(state: &State, call: &Call, found: &Repository, author: u64) -> Res
 /// Changes a pull request. What the request does not name is removed, except for the branches
 /// (confluence.atlassian.com/bitbucket/pullrequests-resource-423626332.html). Only open ones can be changed, and the title is
 /// required.
-pub(super) fn update_pull(state: &mut State, call: &Call, found: &Repository, pull: &Pull) -> Reply {
+pub(super) fn update_pull(state: &mut State, call: &ApiRequest, found: &Repository, pull: &Pull) -> Reply {
     if pull.state != PullState::Open {
         return error(400, "This pull request is already closed.");
     }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use crate::code_host::state::{Repository, State, Token, User};
-use crate::code_host::{Call, Reply};
+use crate::code_host::{ApiRequest, Reply};
 
 /// The sender of a request.
 pub(super) struct Sender {
@@ -17,7 +17,7 @@ pub(super) struct Sender {
 
 impl Sender {
     /// Finds the sender of a request; `None` if the credential is not valid.
-    pub(super) fn of(state: &State, call: &Call) -> Option<Self> {
+    pub(super) fn of(state: &State, call: &ApiRequest) -> Option<Self> {
         let value = call.headers.get("authorization")?.to_str().ok()?;
         let (kind, text) = value.split_once(' ')?;
         let basic = match kind {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::code_host::state::{Repository, User};
-use crate::code_host::{Call, Reply};
+use crate::code_host::{ApiRequest, Reply};
 
 /// The package of the exceptions.
 pub(super) const PACKAGE: &str = "com.atlassian.bitbucket";
@@ -31,7 +31,7 @@ pub(super) fn unknown() -> Reply {
 }
 
 /// Returns the page of a list that the query names.
-pub(super) fn page(call: &Call, items: &[Value]) -> Reply {
+pub(super) fn page(call: &ApiRequest, items: &[Value]) -> Reply {
     let number = |name: &str| call.parameter(name).and_then(|text| text.parse::<usize>().ok());
     let (start, limit) = (number("start").unwrap_or_default(), number("limit").unwrap_or(25).clamp(1, 100));
     let values: Vec<&Value> = items.iter().skip(start).take(limit).collect();

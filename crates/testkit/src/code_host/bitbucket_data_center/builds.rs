@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use super::answers::{error, invalid, page};
 use super::request::{Request, level, text};
 use crate::code_host::state::{Repository, State, Status, Token, User};
-use crate::code_host::{Call, Reply};
+use crate::code_host::{ApiRequest, Reply};
 
 /// The time of all builds, in milliseconds since 1970.
 const BUILT: u64 = 1_767_225_600_000;
 
 /// Lists the builds of a commit in all repositories, newest first, with those that belong to none. Every user with a
 /// license may read and write here. The list has the 100 most recent ones (GET /build-status/latest/commits/{commitId}).
-pub(super) fn builds(state: &State, call: &Call, user: &User, token: &Token, sha: &str) -> Reply {
+pub(super) fn builds(state: &State, call: &ApiRequest, user: &User, token: &Token, sha: &str) -> Reply {
     let of_none = state.instance_builds.iter().filter(|status| status.sha == sha).map(show_build);
     let visible = state.repositories.iter().filter(|repository| level(repository, user, token) > 0);
     let listed = of_none.chain(visible.flat_map(|repository| builds_of(repository, sha)));
@@ -61,7 +61,7 @@ fn builds_of(repository: &Repository, sha: &str) -> Vec<Value> {
 }
 
 /// Returns a build of a repository by its key. The name of the exception is unconfirmed.
-pub(super) fn build(repository: &Repository, call: &Call, sha: &str) -> Reply {
+pub(super) fn build(repository: &Repository, call: &ApiRequest, sha: &str) -> Reply {
     let Some(key) = call.parameter("key").filter(|key| !key.is_empty()) else {
         return invalid("key", "The key is missing.");
     };

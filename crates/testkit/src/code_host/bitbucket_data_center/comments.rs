@@ -12,7 +12,7 @@ use crate::code_host::state::{CommentedOn, LAST_LINE, Pull, Repository, ReviewCo
 const EMOTICONS: [&str; 5] = ["thumbsup", "thumbsdown", "heart", "thinking_face", "laughing"];
 
 /// A comment or a reply.
-struct Found<'a> {
+struct CommentOrReply<'a> {
     id: u64,
     author: u64,
     body: &'a str,
@@ -20,28 +20,32 @@ struct Found<'a> {
 }
 
 /// Returns all comments of a pull request that begin threads.
-fn roots<'a>(repository: &'a Repository, pull: &Pull) -> Vec<Found<'a>> {
-    let place = CommentedOn::Pull(pull.number);
-    let comments = repository.comments.iter().filter(|one| one.place == place);
-    let comments = comments.map(|one| Found { id: one.id, author: one.author, body: &one.body, line: None });
+fn roots<'a>(repository: &'a Repository, pull: &Pull) -> Vec<CommentOrReply<'a>> {
+    let target = CommentedOn::Pull(pull.number);
+    let comments = repository.comments.iter().filter(|one| one.target == target);
+    let comments = comments.map(|one| CommentOrReply { id: one.id, author: one.author, body: &one.body, line: None });
     let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
     let lines = reviews.flat_map(|review| {
-        let found =
-            |line: &'a ReviewComment| Found { id: line.id, author: review.author, body: &line.body, line: Some(line) };
+        let found = |line: &'a ReviewComment| CommentOrReply {
+            id: line.id,
+            author: review.author,
+            body: &line.body,
+            line: Some(line),
+        };
         review.comments.iter().map(found)
     });
     comments.chain(lines).collect()
 }
 
 /// Returns a comment or a reply of a pull request.
-fn found<'a>(repository: &'a Repository, pull: &Pull, id: u64) -> Option<Found<'a>> {
+fn found<'a>(repository: &'a Repository, pull: &Pull, id: u64) -> Option<CommentOrReply<'a>> {
     let root = repository.root(id);
     let begins = roots(repository, pull).into_iter().find(|one| one.id == root)?;
     if root == id {
         return Some(begins);
     }
     let reply = repository.replies.iter().find(|reply| reply.id == id)?;
-    Some(Found { id, author: reply.author, body: &reply.body, line: None })
+    Some(CommentOrReply { id, author: reply.author, body: &reply.body, line: None })
 }
 
 /// Returns the version of a comment, which changes with the text.
@@ -51,8 +55,8 @@ fn version(state: &State, repository: &Repository, id: u64) -> u64 {
     counted.max(u64::from(created != updated))
 }
 
-/// Returns the place of a comment on a line or a file. Its path is a text, as in the examples of the documentation of 7.21;
-/// the schema has an object.
+/// Returns the anchor of a comment on a line or a file. Its path is a text, as in the examples of the documentation of
+/// 7.21; the schema has an object.
 fn anchor(repository: &Repository, line: &ReviewComment) -> Value {
     let on_line = json!({
         "diffType": "EFFECTIVE", "fileType": "TO", "line": line.line, "lineType": "ADDED", "path": line.path,
@@ -61,12 +65,13 @@ fn anchor(repository: &Repository, line: &ReviewComment) -> Value {
 }
 
 /// Shows a comment, with the replies to it below `comments`.
-fn show(state: &State, repository: &Repository, one: &Found<'_>) -> Value {
+fn show(state: &State, repository: &Repository, one: &CommentOrReply<'_>) -> Value {
     let (created, updated) = state.times.of_comment(one.id);
     let severity = if repository.tasks.contains(&one.id) { "BLOCKER" } else { "NORMAL" };
     let own_state = if repository.resolved_comments.contains(&one.id) { "RESOLVED" } else { "OPEN" };
     let replies = repository.replies.iter().filter(|reply| reply.to == one.id);
-    let replies = replies.map(|reply| Found { id: reply.id, author: reply.author, body: &reply.body, line: None });
+    let replies =
+        replies.map(|reply| CommentOrReply { id: reply.id, author: reply.author, body: &reply.body, line: None });
     let mut shown = json!({
         "id": one.id,
         "version": version(state, repository, one.id),
@@ -92,7 +97,7 @@ fn show(state: &State, repository: &Repository, one: &Found<'_>) -> Value {
 pub(super) fn activities(state: &State, request: &Request<'_>, pull: &Pull) -> Reply {
     let repository = &request.repository;
     let activity = |id: u64, user: u64, at: i64, action: &str| json!({"id": id, "createdDate": at * 1000, "user": show_user(&state.user(user)), "action": action});
-    let commented = |one: &Found<'_>, action: &str| {
+    let commented = |one: &CommentOrReply<'_>, action: &str| {
         let mut shown = activity(one.id, one.author, state.times.of_comment(one.id).0, "COMMENTED");
         shown["commentAction"] = action.into();
         shown["comment"] = show(state, repository, one);
@@ -105,7 +110,7 @@ pub(super) fn activities(state: &State, request: &Request<'_>, pull: &Pull) -> R
     for root in roots(repository, pull) {
         listed.push(commented(&root, "ADDED"));
         for reply in repository.thread(root.id) {
-            let reply = Found { id: reply.id, author: reply.author, body: &reply.body, line: None };
+            let reply = CommentOrReply { id: reply.id, author: reply.author, body: &reply.body, line: None };
             listed.push(commented(&reply, "REPLIED"));
         }
     }
@@ -129,7 +134,7 @@ fn wrong_fields(body: &Value) -> Option<Reply> {
     (!is_state).then(|| invalid("state", "The state is invalid."))
 }
 
-/// Returns the error for the place of a comment (POST …/comments).
+/// Returns the error for the anchor of a comment (POST …/comments).
 fn wrong_anchor(anchor: &Value) -> Option<Reply> {
     let refused = |text: &str| Some(invalid("anchor", text));
     let is_given = |name: &str| !anchor[name].is_null();

@@ -7,7 +7,7 @@ use super::answers::{PACKAGE, error, invalid, not_permitted, page, parts_of, sho
 use super::comments::{activities, change_comment, comment, one_comment};
 use super::request::{Request, TEXT_CHARS, level, level_in, text};
 use crate::code_host::state::{CommentedOn, Pull, PullState, Repository, State};
-use crate::code_host::{Call, Reply};
+use crate::code_host::{ApiRequest, Reply};
 
 /// The time of requests for later merges, in milliseconds since 1970.
 const CREATED: u64 = 1_767_225_600_000;
@@ -163,7 +163,7 @@ fn properties(repository: &Repository, pull: &Pull) -> Value {
     let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
     let lines = reviews.flat_map(|review| review.comments.iter().map(|line| line.id));
     let general =
-        repository.comments.iter().filter(|one| one.place == CommentedOn::Pull(pull.number)).map(|one| one.id);
+        repository.comments.iter().filter(|one| one.target == CommentedOn::Pull(pull.number)).map(|one| one.id);
     let roots: Vec<u64> = general.chain(lines).collect();
     let replies = roots.iter().flat_map(|root| repository.thread(*root)).map(|reply| reply.id);
     let all: Vec<u64> = roots.iter().copied().chain(replies).collect();
@@ -217,7 +217,7 @@ pub(super) fn list_pulls(state: &State, request: &Request<'_>) -> Reply {
 }
 
 /// Returns the error for the title or the description of a pull request.
-fn wrong_text(call: &Call, has_title: bool) -> Option<Reply> {
+fn wrong_text(call: &ApiRequest, has_title: bool) -> Option<Reply> {
     let title = text(call, "title");
     if has_title && (title.trim().is_empty() || title.chars().count() > 255) {
         return Some(invalid("title", "Please supply a title of at most 255 characters."));

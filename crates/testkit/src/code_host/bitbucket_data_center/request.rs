@@ -1,6 +1,6 @@
 //! Requests of users about repositories, and the permissions of the users.
 
-use crate::code_host::Call;
+use crate::code_host::ApiRequest;
 use crate::code_host::state::{Repository, Token, User};
 
 /// The maximum length of a description or a comment, in characters; unconfirmed.
@@ -8,7 +8,7 @@ pub(super) const TEXT_CHARS: usize = 32_768;
 
 /// A request of a user about a repository.
 pub(super) struct Request<'a> {
-    pub(super) call: &'a Call,
+    pub(super) call: &'a ApiRequest,
     pub(super) user: &'a User,
     pub(super) token: &'a Token,
     pub(super) repository: Repository,
@@ -38,6 +38,6 @@ pub(super) fn level(repository: &Repository, user: &User, token: &Token) -> u8 {
 }
 
 /// Returns a text of the body; empty if it is missing.
-pub(super) fn text(call: &Call, name: &str) -> String {
+pub(super) fn text(call: &ApiRequest, name: &str) -> String {
     call.body[name].as_str().unwrap_or_default().to_owned()
 }

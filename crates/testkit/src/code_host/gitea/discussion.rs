@@ -13,17 +13,17 @@ impl At<'_> {
     pub(super) fn issue(&mut self, number: u64, below: &[&str]) -> Reply {
         let pull = self.found.pulls.iter().find(|pull| pull.number == number).cloned();
         let issue = self.found.issues.iter().find(|issue| issue.number == number).cloned();
-        let place = if pull.is_some() { CommentedOn::Pull(number) } else { CommentedOn::Issue(number) };
+        let target = if pull.is_some() { CommentedOn::Pull(number) } else { CommentedOn::Issue(number) };
         let exists = pull.is_some() || issue.is_some();
         match (self.method(), below) {
             (&Method::GET | &Method::POST, ["comments"]) if !exists && !self.request.is_forgejo => error(500, ""),
             _ if !exists => self.missing(),
             (&Method::GET, ["comments"]) => {
-                let found = self.found.comments.iter().filter(|comment| comment.place == place);
+                let found = self.found.comments.iter().filter(|comment| comment.target == target);
                 let listed: Vec<Value> = found.map(|comment| self.show_comment(comment)).collect();
                 Reply::json(200, &json!(listed)).header("x-total-count", listed.len().to_string())
             }
-            (&Method::POST, ["comments"]) => self.add_comment(place),
+            (&Method::POST, ["comments"]) => self.add_comment(target),
             (&Method::POST, ["labels"]) => match pull {
                 Some(pull) => self.add_labels(pull),
                 None => self.missing(),
@@ -37,7 +37,7 @@ impl At<'_> {
     }
 
     pub(super) fn show_comment(&self, comment: &Comment) -> Value {
-        let page = match comment.place {
+        let page = match comment.target {
             CommentedOn::Pull(number) => format!("pulls/{number}"),
             CommentedOn::Issue(number) => format!("issues/{number}"),
         };
@@ -63,7 +63,7 @@ impl At<'_> {
         }
     }
 
-    pub(super) fn add_comment(&mut self, place: CommentedOn) -> Reply {
+    pub(super) fn add_comment(&mut self, target: CommentedOn) -> Reply {
         if let Some(refusal) = self.locked() {
             return refusal;
         }
@@ -71,8 +71,8 @@ impl At<'_> {
         if body.is_empty() {
             return error(422, "[Body]: Required");
         }
-        let id = self.request.state.add_comment(&self.found.path, place, author, &body);
-        let comment = Comment { id, place, author, body, reactions: Vec::new() };
+        let id = self.request.state.add_comment(&self.found.path, target, author, &body);
+        let comment = Comment { id, target, author, body, reactions: Vec::new() };
         Reply::json(201, &self.show_comment(&comment))
     }
 
@@ -86,22 +86,22 @@ impl At<'_> {
             return error(422, "[Body]: Required");
         }
         let lines = self.found.reviews.iter().flat_map(|review| {
-            let place = CommentedOn::Pull(review.pull);
-            review.comments.iter().map(move |line| (line.id, review.author, place))
+            let target = CommentedOn::Pull(review.pull);
+            review.comments.iter().map(move |line| (line.id, review.author, target))
         });
         let lines: Vec<_> = lines.collect();
         let replies = self.found.replies.iter().filter_map(|reply| {
             let root = self.found.root(reply.id);
-            lines.iter().find(|(id, ..)| *id == root).map(|(.., place)| (reply.id, reply.author, *place))
+            lines.iter().find(|(id, ..)| *id == root).map(|(.., target)| (reply.id, reply.author, *target))
         });
-        let comments = self.found.comments.iter().map(|one| (one.id, one.author, one.place));
+        let comments = self.found.comments.iter().map(|one| (one.id, one.author, one.target));
         let mut all = comments.chain(replies).chain(lines.iter().copied());
-        let Some((_, author, place)) = all.find(|(known, ..)| *known == id) else { return self.missing() };
+        let Some((_, author, target)) = all.find(|(known, ..)| *known == id) else { return self.missing() };
         if author != self.request.user.id && !self.is_writer() {
             return Reply::text(403, "");
         }
         self.stored().edit(id, author, &body);
-        Reply::json(200, &self.show_comment(&Comment { id, place, author, body, reactions: Vec::new() }))
+        Reply::json(200, &self.show_comment(&Comment { id, target, author, body, reactions: Vec::new() }))
     }
 
     /// Replies in a thread. Forgejo has no such operation.

@@ -5,13 +5,13 @@ use base64::engine::general_purpose::STANDARD;
 use http::Method;
 
 use super::super::state::{Repository, State, Token, User};
-use super::super::{Call, Reply};
+use super::super::{ApiRequest, Reply};
 use super::answers::{error, unauthorized};
 use super::users::may_push;
 
 /// Returns the token of a request. Page "Authenticating to the REST API": the header `Authorization` has the token after
 /// `Bearer` or `token`, or as a password.
-pub(super) fn token(call: &Call) -> Option<String> {
+pub(super) fn token(call: &ApiRequest) -> Option<String> {
     let value = call.headers.get("authorization")?.to_str().ok()?;
     let (scheme, value) = value.split_once(' ')?;
     match scheme.to_ascii_lowercase().as_str() {
@@ -26,7 +26,7 @@ pub(super) fn token(call: &Call) -> Option<String> {
 
 /// Returns the user and the token of a request, or the refusal. Tokens of an app end with its installation, and do
 /// nothing while the installation is suspended (page "Suspending a GitHub App installation").
-pub(super) fn signed_in(state: &State, call: &Call) -> Result<(User, Token), Reply> {
+pub(super) fn signed_in(state: &State, call: &ApiRequest) -> Result<(User, Token), Reply> {
     let token = token(call).ok_or_else(|| error(401, "Requires authentication"))?;
     let (user, token) = state.signed_in(Some(&token)).ok_or_else(unauthorized)?;
     if let (Some(installation), Some(app)) = (&token.installation, &state.app) {
@@ -48,7 +48,13 @@ pub(super) fn may_read(found: &Repository, user: &User, token: &Token) -> bool {
 }
 
 /// Returns the refusal of a request to a repository, if the token lacks a permission.
-pub(super) fn refusal(call: &Call, below: &[&str], found: &Repository, user: &User, token: &Token) -> Option<Reply> {
+pub(super) fn refusal(
+    call: &ApiRequest,
+    below: &[&str],
+    found: &Repository,
+    user: &User,
+    token: &Token,
+) -> Option<Reply> {
     let is_write = call.method != Method::GET;
     if is_write && found.is_archived {
         return Some(error(403, "Repository was archived so is read-only."));

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::state::{Repository, State};
-use super::super::{Call, Reply};
+use super::super::{ApiRequest, Reply};
 
 /// The time at which everything was created whose time nobody compares.
 pub(super) const AT: &str = "2027-01-15T08:00:00Z";
@@ -74,7 +74,7 @@ pub(super) enum Kind {
 
 /// Returns the refusal of a body that lacks required parameters, or has values of other types than the description
 /// says. The texts are those of GitHub's check of bodies against JSON schemas.
-pub(super) fn refused_body(call: &Call, required: &[&str], kinds: &[(&str, Kind)]) -> Option<Reply> {
+pub(super) fn refused_body(call: &ApiRequest, required: &[&str], kinds: &[(&str, Kind)]) -> Option<Reply> {
     let wrong = |what: String| error(422, &format!("Invalid request.\n\n{what}"));
     let Some(body) = call.body.as_object() else {
         return Some(wrong("For 'links/0/schema', nil is not an object.".to_owned()));
@@ -112,12 +112,12 @@ pub(super) fn filled(text: &str) -> Option<&str> {
 
 /// Answers with a page of a list. Page "Using pagination in the REST API": 30 items are on a page unless the request
 /// asks for others, at most 100, and the header `Link` names the other pages.
-pub(super) fn page(state: &State, call: &Call, below: &str, items: Vec<Value>) -> Reply {
+pub(super) fn page(state: &State, call: &ApiRequest, below: &str, items: Vec<Value>) -> Reply {
     paged(state, call, below, items, Value::Array)
 }
 
 /// Answers with a page of a list in an object, which also has the number of all items.
-pub(super) fn counted(state: &State, call: &Call, below: &str, name: &str, items: Vec<Value>) -> Reply {
+pub(super) fn counted(state: &State, call: &ApiRequest, below: &str, name: &str, items: Vec<Value>) -> Reply {
     let count = items.len();
     paged(state, call, below, items, |items| {
         let mut shown = Map::new();
@@ -130,7 +130,7 @@ pub(super) fn counted(state: &State, call: &Call, below: &str, name: &str, items
 /// Answers with a page of a list that `wrap` puts into the body.
 pub(super) fn paged(
     state: &State,
-    call: &Call,
+    call: &ApiRequest,
     below: &str,
     items: Vec<Value>,
     wrap: impl FnOnce(Vec<Value>) -> Value,
@@ -169,7 +169,7 @@ pub(super) fn named(state: &State) -> &str {
 
 /// Adds the tag of an answer to a GET request, or answers that nothing has changed since the tag in the request. Page
 /// "Best practices for using the REST API", section "Use conditional requests".
-pub(super) fn tagged(call: &Call, reply: Reply) -> Reply {
+pub(super) fn tagged(call: &ApiRequest, reply: Reply) -> Reply {
     if call.method != http::Method::GET || reply.status != 200 {
         return reply;
     }
@@ -193,7 +193,7 @@ pub(super) fn times(state: &State, key: &str) -> (String, String) {
 
 /// Returns whether something with this time of its last change is in the answer to a request with the parameter
 /// `since`: things that were changed at that time or later (GraphQL, `IssueFilters.since`).
-pub(super) fn is_since(call: &Call, item: &Value) -> bool {
+pub(super) fn is_since(call: &ApiRequest, item: &Value) -> bool {
     call.parameter("since").is_none_or(|since| {
         let parse = |text: &str| text.parse::<journeyman_core::time::Timestamp>().ok();
         parse(item["updated_at"].as_str().unwrap_or_default()) >= parse(since)
@@ -202,7 +202,7 @@ pub(super) fn is_since(call: &Call, item: &Value) -> bool {
 
 /// Sorts a list of comments. The direction is ignored without the parameter `sort` (operations
 /// `issues/list-comments-for-repo` and `pulls/list-review-comments`).
-pub(super) fn sorted_comments(call: &Call, mut items: Vec<Value>) -> Vec<Value> {
+pub(super) fn sorted_comments(call: &ApiRequest, mut items: Vec<Value>) -> Vec<Value> {
     items.sort_by_key(|item| item["id"].as_u64());
     let Some(sort) = call.parameter("sort") else { return items };
     let key = if sort == "updated" { "updated_at" } else { "created_at" };

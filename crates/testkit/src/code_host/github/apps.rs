@@ -11,7 +11,7 @@ use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::state::{App, Installation, Repository, State, Token, User};
-use super::super::{Call, Reply};
+use super::super::{ApiRequest, Reply};
 use super::answers::{AT, error, page};
 use super::repository::{moved, show_minimal};
 use super::users::show_owner;
@@ -28,7 +28,7 @@ fn of_app() -> Value {
 }
 
 /// Answers a request of the app itself.
-pub(super) fn answer(state: &mut State, call: &Call, parts: &[&str]) -> Reply {
+pub(super) fn answer(state: &mut State, call: &ApiRequest, parts: &[&str]) -> Reply {
     let claims = match claims(call) {
         Ok(claims) => claims,
         Err(message) => return error(401, message),
@@ -77,7 +77,7 @@ pub(super) fn answer(state: &mut State, call: &Call, parts: &[&str]) -> Reply {
 
 /// Returns the claims of the JSON web token of a request. Page "Generating a JSON Web Token (JWT) for a GitHub App": it
 /// is signed with RS256, and ends at most 10 minutes after the request; `iat` should be 60 seconds earlier.
-fn claims(call: &Call) -> Result<Value, &'static str> {
+fn claims(call: &ApiRequest) -> Result<Value, &'static str> {
     const UNREADABLE: &str = "A JSON web token could not be decoded";
     let bearer = call.headers.get("authorization").and_then(|value| value.to_str().ok());
     let token = bearer.and_then(|value| value.strip_prefix("Bearer ")).ok_or(UNREADABLE)?;
@@ -166,7 +166,7 @@ fn granted(app: &App) -> Value {
 
 /// Answers operation `apps/create-installation-access-token`: a token gets what the request asks for, or everything that
 /// the installation has, for an hour.
-fn create_token(state: &mut State, call: &Call, app: &App, owner: &str, claims: &Value) -> Reply {
+fn create_token(state: &mut State, call: &ApiRequest, app: &App, owner: &str, claims: &Value) -> Reply {
     if app.suspended.iter().any(|one| one == owner) {
         return error(403, "This installation has been suspended");
     }
@@ -215,7 +215,7 @@ fn create_token(state: &mut State, call: &Call, app: &App, owner: &str, claims: 
 }
 
 /// Returns the repositories that a request for a token names; `None` if it names none.
-fn chosen(state: &State, call: &Call, owner: &str) -> Result<Option<BTreeSet<u64>>, ()> {
+fn chosen(state: &State, call: &ApiRequest, owner: &str) -> Result<Option<BTreeSet<u64>>, ()> {
     let (names, ids) = (call.body["repositories"].as_array(), call.body["repository_ids"].as_array());
     if names.is_none() && ids.is_none() {
         return Ok(None);

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::super::state::{Check, Output, PullState, Repository, State};
-use super::super::{Call, Reply};
+use super::super::{ApiRequest, Reply};
 use super::answers::{AT, below, counted, error, filled, page};
 use super::repository::{api, commit, no_commit, show_minimal};
 use super::users::{show_owner, show_user};
@@ -46,7 +46,7 @@ fn latest<'a>(found: &Repository, checks: Vec<&'a Check>) -> Vec<&'a Check> {
 }
 
 /// Answers operation `checks/list-for-ref`.
-pub(super) fn list(state: &State, call: &Call, found: &Repository, reference: &str) -> Reply {
+pub(super) fn list(state: &State, call: &ApiRequest, found: &Repository, reference: &str) -> Reply {
     let Some(sha) = commit(found, reference) else { return no_commit(reference) };
     let mut checks: Vec<&Check> = found.checks.iter().filter(|check| check.sha == sha).collect();
     if call.parameter("filter") != Some("all") {
@@ -66,7 +66,7 @@ pub(super) fn list(state: &State, call: &Call, found: &Repository, reference: &s
 }
 
 /// Answers the operations `checks/get` and `checks/list-annotations`.
-pub(super) fn one(state: &State, call: &Call, found: &Repository, id: &str, parts: &[&str]) -> Reply {
+pub(super) fn one(state: &State, call: &ApiRequest, found: &Repository, id: &str, parts: &[&str]) -> Reply {
     match (found.checks.iter().find(|check| check.id.to_string() == id), parts) {
         (Some(check), []) => Reply::json(200, &show(state, found, check)),
         (Some(check), ["annotations"]) => {
@@ -146,7 +146,7 @@ fn runs(found: &Repository) -> Vec<Run<'_>> {
 }
 
 /// Answers a request below `actions`.
-pub(super) fn actions(state: &State, call: &Call, found: &Repository, parts: &[&str]) -> Reply {
+pub(super) fn actions(state: &State, call: &ApiRequest, found: &Repository, parts: &[&str]) -> Reply {
     let runs = runs(found);
     match parts {
         ["runs"] => {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use self::query::{Field, Selected, parse};
 use super::super::state::{State, Token, User};
-use super::super::{Call, Reply};
+use super::super::{ApiRequest, Reply};
 use super::access::signed_in;
 use super::answers::error;
 
@@ -19,7 +19,7 @@ use super::answers::error;
 type Refusal = (&'static str, String);
 
 /// Answers a request.
-pub(super) fn graphql(state: &mut State, call: &Call) -> Reply {
+pub(super) fn graphql(state: &mut State, call: &ApiRequest) -> Reply {
     let (user, token) = match signed_in(state, call) {
         Ok(known) => known,
         Err(reply) => return reply,

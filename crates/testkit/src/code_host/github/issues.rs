@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::stamp::issue_key;
 use super::super::state::{Comment, CommentedOn, Issue, Pull, Repository, State, User};
-use super::super::{Call, Reply};
+use super::super::{ApiRequest, Reply};
 use super::answers::{Kind, below, error, filled, invalid, is_since, page, refused_body, sorted_comments, text, times};
 use super::located;
 use super::pulls::{by_number, show_label};
@@ -35,7 +35,7 @@ impl Entry<'_> {
         }
     }
 
-    fn place(&self) -> CommentedOn {
+    fn target(&self) -> CommentedOn {
         match self {
             Self::Issue(issue) => CommentedOn::Issue(issue.number),
             Self::Pull(pull) => CommentedOn::Pull(pull.number),
@@ -58,7 +58,7 @@ fn entry<'a>(found: &'a Repository, number: &str) -> Option<Entry<'a>> {
 }
 
 /// Answers a request below `issues`.
-pub(super) fn answer(state: &mut State, call: &Call, user: &User, found: &Repository, parts: &[&str]) -> Reply {
+pub(super) fn answer(state: &mut State, call: &ApiRequest, user: &User, found: &Repository, parts: &[&str]) -> Reply {
     let rest = format!("issues/{}", parts.join("/"));
     match (&call.method, parts) {
         (&Method::GET, []) => list(state, call, found),
@@ -80,7 +80,7 @@ pub(super) fn answer(state: &mut State, call: &Call, user: &User, found: &Reposi
             match (method, rest_of) {
                 (&Method::GET, []) => Reply::json(200, &show(state, found, entry)),
                 (&Method::GET, ["comments"]) => {
-                    let of_entry = found.comments.iter().filter(|comment| comment.place == entry.place());
+                    let of_entry = found.comments.iter().filter(|comment| comment.target == entry.target());
                     let listed = of_entry.map(|comment| show_comment(state, found, comment));
                     let mut listed: Vec<Value> = listed.filter(|comment| is_since(call, comment)).collect();
                     listed.sort_by_key(|comment| comment["id"].as_u64());
@@ -105,7 +105,7 @@ fn disabled() -> Reply {
 }
 
 /// Answers operation `issues/list-for-repo`: without parameters the open ones, the newest one first.
-fn list(state: &State, call: &Call, found: &Repository) -> Reply {
+fn list(state: &State, call: &ApiRequest, found: &Repository) -> Reply {
     if found.has_no_issues {
         return disabled();
     }
@@ -146,7 +146,7 @@ fn show(state: &State, found: &Repository, entry: Entry<'_>) -> Value {
     let (created, updated) = entry.times(state, found);
     let api = api(state, found);
     let url = format!("{api}/issues/{number}");
-    let comments = found.comments.iter().filter(|comment| comment.place == entry.place()).count();
+    let comments = found.comments.iter().filter(|comment| comment.target == entry.target()).count();
     let labels: Vec<Value> = entry.labels().iter().map(|name| show_label(state, found, name)).collect();
     let mut shown = json!({
         "id": found.id * 100_000 + 50_000 + number, "node_id": format!("I_{}_{number}", found.id), "url": url,
@@ -188,7 +188,7 @@ fn show(state: &State, found: &Repository, entry: Entry<'_>) -> Value {
 
 /// Describes a comment (schema `issue-comment`).
 fn show_comment(state: &State, found: &Repository, comment: &Comment) -> Value {
-    let (kind, number) = match comment.place {
+    let (kind, number) = match comment.target {
         CommentedOn::Pull(number) => ("pull", number),
         CommentedOn::Issue(number) => ("issues", number),
     };
@@ -204,7 +204,7 @@ fn show_comment(state: &State, found: &Repository, comment: &Comment) -> Value {
 }
 
 /// Returns the refusal of the text of a comment.
-fn refused_text(call: &Call) -> Option<Reply> {
+fn refused_text(call: &ApiRequest) -> Option<Reply> {
     if let Some(reply) = refused_body(call, &["body"], &[("body", Kind::Text)]) {
         return Some(reply);
     }
@@ -219,18 +219,18 @@ fn refused_text(call: &Call) -> Option<Reply> {
 }
 
 /// Answers operation `issues/create-comment`.
-fn comment(state: &mut State, call: &Call, user: &User, found: &Repository, entry: Entry<'_>) -> Reply {
+fn comment(state: &mut State, call: &ApiRequest, user: &User, found: &Repository, entry: Entry<'_>) -> Reply {
     if let Some(reply) = refused_text(call) {
         return reply;
     }
-    let id = state.add_comment(&found.path, entry.place(), user.id, text(&call.body, "body"));
+    let id = state.add_comment(&found.path, entry.target(), user.id, text(&call.body, "body"));
     let comment = state.by_id(found.id).unwrap().comments.iter().find(|known| known.id == id).cloned().unwrap();
     let shown = show_comment(state, found, &comment);
     located(201, &shown)
 }
 
 /// Answers operation `issues/update-comment`. Only the author, and people who may push, change a comment.
-fn edit(state: &mut State, call: &Call, user: &User, found: &Repository, id: &str) -> Reply {
+fn edit(state: &mut State, call: &ApiRequest, user: &User, found: &Repository, id: &str) -> Reply {
     let Some(known) = found.comments.iter().find(|known| known.id.to_string() == id) else {
         return error(404, "Not Found");
     };
@@ -249,8 +249,8 @@ fn edit(state: &mut State, call: &Call, user: &User, found: &Repository, id: &st
 /// Returns the events of an issue, oldest first: that labels were added.
 fn events(state: &State, found: &Repository, entry: Entry<'_>) -> Vec<Value> {
     let at = entry.times(state, found).1;
-    let show = |(place, label): (usize, &String)| {
-        let id = found.id * 1_000_000 + entry.number() * 100 + place as u64;
+    let show = |(index, label): (usize, &String)| {
+        let id = found.id * 1_000_000 + entry.number() * 100 + index as u64;
         json!({
             "id": id, "node_id": format!("LE_{id}"), "url": format!("{}/issues/events/{id}", api(state, found)),
             "actor": show_user(state, state.labeler), "event": "labeled", "commit_id": null, "commit_url": null,
@@ -262,7 +262,7 @@ fn events(state: &State, found: &Repository, entry: Entry<'_>) -> Vec<Value> {
 
 /// Answers operation `issues/add-labels`, whose body is an object or a list of names. Labels that do not exist are
 /// created. The answer has all labels of the issue.
-fn add_labels(state: &mut State, call: &Call, found: &Repository, entry: Entry<'_>) -> Reply {
+fn add_labels(state: &mut State, call: &ApiRequest, found: &Repository, entry: Entry<'_>) -> Reply {
     let list = call.body["labels"].as_array().or(call.body.as_array());
     let Some(list) = list.filter(|list| !list.is_empty()) else {
         return error(422, "Invalid request.\n\nNo subschema in \"oneOf\" matched.");
@@ -293,7 +293,7 @@ fn add_labels(state: &mut State, call: &Call, found: &Repository, entry: Entry<'
 
 /// Answers operation `issues/add-assignees`: at most 10, without those who have no access. Without push access, nobody
 /// is assigned, and that is no error.
-fn add_assignees(state: &mut State, call: &Call, user: &User, found: &Repository, entry: Entry<'_>) -> Reply {
+fn add_assignees(state: &mut State, call: &ApiRequest, user: &User, found: &Repository, entry: Entry<'_>) -> Reply {
     if let Some(reply) = refused_body(call, &[], &[("assignees", Kind::List)]) {
         return reply;
     }

@@ -4,14 +4,14 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::super::state::{Pull, PullState, Repository, State, User};
-use super::super::{Call, Reply};
+use super::super::{ApiRequest, Reply};
 use super::answers::{Kind, below, custom, error, filled, invalid, page, refused_body, text, times};
 use super::repository::{api, show_minimal};
 use super::users::{association, may_push, show_owner, show_user};
 use super::{located, merging};
 
 /// Answers a request for the list of pull requests, or for one of them.
-pub(super) fn answer(state: &mut State, call: &Call, user: &User, found: &Repository, parts: &[&str]) -> Reply {
+pub(super) fn answer(state: &mut State, call: &ApiRequest, user: &User, found: &Repository, parts: &[&str]) -> Reply {
     match (&call.method, parts) {
         (&Method::GET, []) => list(state, call, found),
         (&Method::POST, []) => create(state, call, user, found),
@@ -47,7 +47,7 @@ fn head_owner(state: &State, found: &Repository, pull: &Pull) -> String {
 
 /// Answers operation `pulls/list`. The newest ones come first unless the request sorts otherwise; a filter for heads
 /// without an owner is ignored.
-fn list(state: &State, call: &Call, found: &Repository) -> Reply {
+fn list(state: &State, call: &ApiRequest, found: &Repository) -> Reply {
     let is_it = |pull: &&Pull| {
         let is_state = match call.parameter("state").unwrap_or("open") {
             "all" => true,
@@ -73,7 +73,7 @@ fn list(state: &State, call: &Call, found: &Repository) -> Reply {
 }
 
 /// Returns the refusal of a title or a description.
-fn refused_texts(call: &Call) -> Option<Reply> {
+fn refused_texts(call: &ApiRequest) -> Option<Reply> {
     if call.body["title"].as_str().is_some_and(|title| title.trim().is_empty()) {
         return Some(invalid(json!([{"resource": "Issue", "field": "title", "code": "missing_field"}])));
     }
@@ -86,7 +86,7 @@ fn refused_texts(call: &Call) -> Option<Reply> {
 }
 
 /// Answers operation `pulls/create`.
-fn create(state: &mut State, call: &Call, user: &User, found: &Repository) -> Reply {
+fn create(state: &mut State, call: &ApiRequest, user: &User, found: &Repository) -> Reply {
     let kinds = [
         ("title", Kind::Text),
         ("head", Kind::Text),
@@ -139,7 +139,7 @@ fn create(state: &mut State, call: &Call, user: &User, found: &Repository) -> Re
 }
 
 /// Answers operation `pulls/update`. Authors and people who may push change pull requests; merged ones stay closed.
-fn update(state: &mut State, call: &Call, user: &User, found: &Repository, pull: &Pull) -> Reply {
+fn update(state: &mut State, call: &ApiRequest, user: &User, found: &Repository, pull: &Pull) -> Reply {
     let kinds = [
         ("title", Kind::Text),
         ("body", Kind::Text),
@@ -192,7 +192,7 @@ pub(super) fn change<'a>(state: &'a mut State, found: &Repository, number: u64) 
 }
 
 /// Answers operation `pulls/request-reviewers`: all of them must be collaborators, and not the author.
-fn request_reviews(state: &mut State, call: &Call, found: &Repository, pull: &Pull) -> Reply {
+fn request_reviews(state: &mut State, call: &ApiRequest, found: &Repository, pull: &Pull) -> Reply {
     if let Some(reply) = refused_body(call, &[], &[("reviewers", Kind::List), ("team_reviewers", Kind::List)]) {
         return reply;
     }
@@ -334,7 +334,7 @@ pub(super) fn show(state: &State, found: &Repository, pull: &Pull) -> Value {
     let base = found.branches.get(&pull.base).map_or("", String::as_str);
     let commits = found.github.ahead(&found.sha_of(pull), base).len();
     let comments =
-        found.comments.iter().filter(|one| one.place == super::super::CommentedOn::Pull(pull.number)).count();
+        found.comments.iter().filter(|one| one.target == super::super::CommentedOn::Pull(pull.number)).count();
     if mergeable == Some(true) {
         // The commit that tries the merge is in no branch.
         let tried: String = found.sha_of(pull).chars().rev().collect();

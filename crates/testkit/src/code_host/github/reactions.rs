@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::state::{Repository, State, User};
-use super::super::{Call, Reply};
+use super::super::{ApiRequest, Reply};
 use super::answers::{AT, Kind, error, refused_body, text};
 use super::records::{Reaction, Subject};
 use super::users::show_user;
@@ -27,7 +27,7 @@ pub(super) fn from_graphql(content: &str) -> Option<&'static str> {
 
 /// Answers the operations `reactions/create-for-issue`, `reactions/create-for-issue-comment` and
 /// `reactions/create-for-pull-request-review-comment`. The status is 200 if the user has added the reaction before.
-pub(super) fn answer(state: &mut State, call: &Call, user: &User, found: &Repository, subject: Subject) -> Reply {
+pub(super) fn answer(state: &mut State, call: &ApiRequest, user: &User, found: &Repository, subject: Subject) -> Reply {
     const CONTENTS: &[&str] = &["+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"];
     if let Some(reply) = refused_body(call, &["content"], &[("content", Kind::Choice(CONTENTS))]) {
         return reply;

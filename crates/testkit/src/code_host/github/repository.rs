@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::super::state::{Repository, State, Token, User};
-use super::super::{Call, Reply};
+use super::super::{ApiRequest, Reply};
 use super::answers::{AT, error, named};
 use super::users::{permissions, role, show_owner};
 
 /// Answers a request to an earlier path of a repository; `None` for other requests. Page "Best practices for using the
 /// REST API", section "Follow redirects": 301 is permanent, and 307 keeps the method.
-pub(super) fn moved(state: &State, call: &Call, path: &str, below: &[&str]) -> Option<Reply> {
+pub(super) fn moved(state: &State, call: &ApiRequest, path: &str, below: &[&str]) -> Option<Reply> {
     let found = state.renamed(path)?;
     let target = format!("{}/api/v3/repositories/{}", named(state), found.id);
     let query = call.target.split_once('?').map_or_else(String::new, |(_, query)| format!("?{query}"));

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::super::state::{LAST_LINE, Pull, Repository, Review, State, User};
-use super::super::{Call, Reply};
+use super::super::{ApiRequest, Reply};
 use super::answers::{
     Kind, below, error, invalid, is_since, page, refused_body, sorted_comments, text, times, unprocessable,
 };
@@ -18,7 +18,7 @@ const OF_REPLY: u64 = 1_000_000;
 /// Answers a request for the reviews or the comments on lines of a pull request.
 pub(super) fn answer(
     state: &mut State,
-    call: &Call,
+    call: &ApiRequest,
     user: &User,
     found: &Repository,
     pull: &Pull,
@@ -133,9 +133,9 @@ fn show_line(
 ) -> Value {
     let all = found.reviews.iter().flat_map(|review| &review.comments);
     let line = all.into_iter().find(|line| line.id == root).unwrap();
-    let place = found.anchors.get(&root).cloned().unwrap_or_default();
+    let anchor = found.anchors.get(&root).cloned().unwrap_or_default();
     let is_current = !found.github.outdated.contains(&root);
-    let start = &place["start_line"];
+    let start = &anchor["start_line"];
     let url = format!("{}/pulls/{}", api(state, found), pull.number);
     let this = format!("{}/pulls/comments/{id}", api(state, found));
     let page = format!("{}/{}/pull/{}#discussion_r{id}", state.url, found.path, pull.number);
@@ -149,8 +149,8 @@ fn show_line(
         "html_url": page, "pull_request_url": url, "author_association": association(found, author),
         "_links": {"self": {"href": this}, "html": {"href": page}, "pull_request": {"href": url}},
         "start_line": if is_current { start } else { &Value::Null }, "original_start_line": start,
-        "start_side": place["start_side"], "line": is_current.then_some(line.line), "original_line": line.line,
-        "side": place["side"].as_str().unwrap_or("RIGHT"), "subject_type": "line",
+        "start_side": anchor["start_side"], "line": is_current.then_some(line.line), "original_line": line.line,
+        "side": anchor["side"].as_str().unwrap_or("RIGHT"), "subject_type": "line",
     })
 }
 
@@ -189,7 +189,7 @@ fn refused_line(comment: &Value) -> Option<Reply> {
 
 /// Answers operation `pulls/create-review`. Without an event, the review is pending, of which each user can have one.
 /// All comments must be on lines of the diff, otherwise there is no review.
-fn create(state: &mut State, call: &Call, user: &User, found: &Repository, pull: &Pull) -> Reply {
+fn create(state: &mut State, call: &ApiRequest, user: &User, found: &Repository, pull: &Pull) -> Reply {
     let kinds = [
         ("commit_id", Kind::Text),
         ("body", Kind::Text),
@@ -245,7 +245,7 @@ fn create(state: &mut State, call: &Call, user: &User, found: &Repository, pull:
 }
 
 /// Answers operation `pulls/create-reply-for-review-comment`. Only the first comment of a thread can be answered.
-fn reply(state: &mut State, call: &Call, user: &User, found: &Repository, pull: &Pull, comment: &str) -> Reply {
+fn reply(state: &mut State, call: &ApiRequest, user: &User, found: &Repository, pull: &Pull, comment: &str) -> Reply {
     let comment = comment.parse().unwrap_or_default();
     if let Some(reply) = refused_body(call, &["body"], &[("body", Kind::Text)]) {
         return reply;

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::super::state::{Repository, State, Status, User};
-use super::super::{Call, Reply};
+use super::super::{ApiRequest, Reply};
 use super::answers::{AT, Kind, below, custom, error, filled, invalid, paged, refused_body, text};
 use super::located;
 use super::repository::{api, commit, is_commit, no_commit, show_minimal};
 use super::users::show_user;
 
-/// Returns the newest status of each context of a commit with its place among all statuses, the newest one first.
+/// Returns the newest status of each context of a commit with its index among all statuses, the newest one first.
 pub(super) fn latest<'a>(found: &'a Repository, sha: &str) -> Vec<(usize, &'a Status)> {
     let mut latest: Vec<(usize, &Status)> = Vec::new();
     for (at, status) in found.statuses.iter().enumerate().rev().filter(|(_, status)| status.sha == sha) {
@@ -22,7 +22,7 @@ pub(super) fn latest<'a>(found: &'a Repository, sha: &str) -> Vec<(usize, &'a St
 
 /// Answers operation `repos/get-combined-status-for-ref`: `failure` if a context has an error or a failure, `pending` if
 /// there is no status or one is pending, otherwise `success`.
-pub(super) fn combined(state: &State, call: &Call, found: &Repository, reference: &str) -> Reply {
+pub(super) fn combined(state: &State, call: &ApiRequest, found: &Repository, reference: &str) -> Reply {
     let Some(sha) = commit(found, reference) else { return error(404, "Not Found") };
     let latest = latest(found, &sha);
     let has = |wanted: &[&str]| latest.iter().any(|(_, status)| wanted.contains(&status.state.as_str()));
@@ -53,7 +53,7 @@ fn show(state: &State, found: &Repository, at: usize, status: &Status) -> Value 
 }
 
 /// Answers operation `repos/create-commit-status`.
-pub(super) fn create(state: &mut State, call: &Call, user: &User, found: &Repository, sha: &str) -> Reply {
+pub(super) fn create(state: &mut State, call: &ApiRequest, user: &User, found: &Repository, sha: &str) -> Reply {
     const STATES: &[&str] = &["error", "failure", "pending", "success"];
     let kinds = [
         ("state", Kind::Choice(STATES)),

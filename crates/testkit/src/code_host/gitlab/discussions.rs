@@ -14,21 +14,21 @@ fn discussion_id(root: u64) -> String {
 }
 
 impl Request<'_> {
-    pub(super) fn discussions(&self, state: &mut State, place: CommentedOn, rest: &[&str]) -> Reply {
+    pub(super) fn discussions(&self, state: &mut State, target: CommentedOn, rest: &[&str]) -> Reply {
         let call = self.call;
         let missing = || message(404, "404 Discussion Not Found");
         match (&call.method, rest) {
             (&Method::GET, ["discussions"]) => {
-                let shown = self.discussion_ids(place).into_iter().map(|root| self.show_discussion(place, root));
+                let shown = self.discussion_ids(target).into_iter().map(|root| self.show_discussion(target, root));
                 page(call, &self.url, shown.collect())
             }
-            (&Method::GET, ["discussions", id]) => match self.root_of(place, id) {
-                Some(note) => Reply::json(200, &self.show_discussion(place, note.id)),
+            (&Method::GET, ["discussions", id]) => match self.root_of(target, id) {
+                Some(note) => Reply::json(200, &self.show_discussion(target, note.id)),
                 None => missing(),
             },
-            (&Method::POST, ["discussions"]) => self.create_thread(state, place),
-            (&Method::POST, ["discussions", id, "notes"]) => match self.root_of(place, id) {
-                Some(root) => self.reply(state, place, &root),
+            (&Method::POST, ["discussions"]) => self.create_thread(state, target),
+            (&Method::POST, ["discussions", id, "notes"]) => match self.root_of(target, id) {
+                Some(root) => self.reply(state, target, &root),
                 None => missing(),
             },
             // The ID of the discussion is not compared (`lib/api/discussions.rb`).
@@ -36,22 +36,22 @@ impl Request<'_> {
                 match (params::value(call, "body"), params::value(call, "resolved")) {
                     (None, None) => error(400, "body, resolved are missing, exactly one parameter must be provided"),
                     (Some(_), Some(_)) => error(400, "body, resolved are mutually exclusive"),
-                    (Some(_), None) => self.edit_note(state, place, note),
-                    (None, Some(_)) => match self.note_of(place, note) {
-                        Some(note) if self.may_resolve(place, &note) => {
+                    (Some(_), None) => self.edit_note(state, target, note),
+                    (None, Some(_)) => match self.note_of(target, note) {
+                        Some(note) if self.may_resolve(target, &note) => {
                             self.resolve(state, note.root);
-                            self.renewed(state).shown(place, note.id, 200)
+                            self.renewed(state).shown(target, note.id, 200)
                         }
                         Some(_) => forbidden(),
                         None => no_record(),
                     },
                 }
             }
-            (&Method::PUT, ["discussions", id]) if matches!(place, CommentedOn::Pull(_)) => {
-                match self.root_of(place, id) {
-                    Some(root) if self.may_resolve(place, &root) => {
+            (&Method::PUT, ["discussions", id]) if matches!(target, CommentedOn::Pull(_)) => {
+                match self.root_of(target, id) {
+                    Some(root) if self.may_resolve(target, &root) => {
                         self.resolve(state, root.id);
-                        Reply::json(200, &self.renewed(state).show_discussion(place, root.id))
+                        Reply::json(200, &self.renewed(state).show_discussion(target, root.id))
                     }
                     Some(_) => forbidden(),
                     None => missing(),
@@ -62,40 +62,40 @@ impl Request<'_> {
     }
 
     /// Returns the notes that begin discussions, the oldest first (`Noteable#discussion_ids_relation`).
-    fn discussion_ids(&self, place: CommentedOn) -> Vec<u64> {
-        let mut roots: Vec<Note> = self.notes_of(place).into_iter().filter(|note| note.id == note.root).collect();
+    fn discussion_ids(&self, target: CommentedOn) -> Vec<u64> {
+        let mut roots: Vec<Note> = self.notes_of(target).into_iter().filter(|note| note.id == note.root).collect();
         roots.sort_by_key(|note| (!note.is_system, note.id));
         roots.iter().map(|note| note.id).collect()
     }
 
     /// Returns the note that begins a discussion.
-    fn root_of(&self, place: CommentedOn, discussion: &str) -> Option<Note> {
+    fn root_of(&self, target: CommentedOn, discussion: &str) -> Option<Note> {
         let is_it = |note: &Note| note.id == note.root && discussion_id(note.id) == discussion;
-        self.notes_of(place).into_iter().find(is_it)
+        self.notes_of(target).into_iter().find(is_it)
     }
 
     /// Shows a discussion, with its notes from the oldest on.
-    fn show_discussion(&self, place: CommentedOn, root: u64) -> Value {
-        let mut notes = self.notes_of(place);
+    fn show_discussion(&self, target: CommentedOn, root: u64) -> Value {
+        let mut notes = self.notes_of(target);
         notes.retain(|note| note.root == root);
         notes.sort_by_key(|note| (note.id != root, note.id));
         let is_individual = notes.first().is_some_and(|note| note.kind.is_none());
-        let shown: Vec<Value> = notes.iter().map(|note| self.show_note(place, note)).collect();
+        let shown: Vec<Value> = notes.iter().map(|note| self.show_note(target, note)).collect();
         json!({"id": discussion_id(root), "individual_note": is_individual, "notes": shown})
     }
 
     /// "Create new merge request thread" and "Create new issue thread". With a position, the thread is on a line of a
     /// merge request.
-    fn create_thread(&self, state: &mut State, place: CommentedOn) -> Reply {
+    fn create_thread(&self, state: &mut State, target: CommentedOn) -> Reply {
         let text = params::text(self.call, "body").unwrap_or_default();
         if let Some(refusal) = refused_text(&text) {
             return refusal;
         }
         let position = params::value(self.call, "position").filter(Value::is_object);
-        let (Some(position), CommentedOn::Pull(number)) = (position, place) else {
-            let id = state.add_comment(&self.found.path, place, self.user.id, &text);
+        let (Some(position), CommentedOn::Pull(number)) = (position, target) else {
+            let id = state.add_comment(&self.found.path, target, self.user.id, &text);
             state.by_id(self.found.id).unwrap().gitlab.threads.insert(id);
-            return Reply::json(201, &self.renewed(state).show_discussion(place, id));
+            return Reply::json(201, &self.renewed(state).show_discussion(target, id));
         };
         let line = |name: &str| params::integer(self.call, &format!("position[{name}]"));
         let lines = [line("new_line"), line("old_line")];
@@ -113,7 +113,7 @@ impl Request<'_> {
         let id = repository.reviews.last().and_then(|review| review.comments.first()).map(|line| line.id);
         let id = id.unwrap_or_default();
         repository.gitlab.positions.insert(id, position);
-        Reply::json(201, &self.renewed(state).show_discussion(place, id))
+        Reply::json(201, &self.renewed(state).show_discussion(target, id))
     }
 
     /// Shows the position of a comment on a line: as it was sent, with `null` for what was left out.
@@ -141,7 +141,7 @@ impl Request<'_> {
 
     /// "Add note to existing merge request thread". An individual note becomes a thread. Members may reply in locked
     /// discussions (Merge requests API, `discussion_locked`), and only members read private projects.
-    fn reply(&self, state: &mut State, place: CommentedOn, root: &Note) -> Reply {
+    fn reply(&self, state: &mut State, target: CommentedOn, root: &Note) -> Reply {
         let text = params::text(self.call, "body").unwrap_or_default();
         if let Some(refusal) = refused_text(&text) {
             return refusal;
@@ -152,13 +152,13 @@ impl Request<'_> {
         if root.kind.is_none() {
             repository.gitlab.threads.insert(root.id);
         }
-        self.renewed(state).shown(place, id, 201)
+        self.renewed(state).shown(target, id, 201)
     }
 
     /// "Resolve a merge request thread": developers and the author of the merge request may do it. The author of a note
     /// may resolve the note (`NotePolicy`).
-    fn may_resolve(&self, place: CommentedOn, note: &Note) -> bool {
-        let CommentedOn::Pull(number) = place else { return false };
+    fn may_resolve(&self, target: CommentedOn, note: &Note) -> bool {
+        let CommentedOn::Pull(number) = target else { return false };
         let is_author = self.found.pulls.iter().any(|pull| (pull.number, pull.author) == (number, self.user.id));
         note.kind.is_some() && (self.level() >= DEVELOPER || is_author || note.author == self.user.id)
     }

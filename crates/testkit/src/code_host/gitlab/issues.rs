@@ -47,7 +47,7 @@ impl Request<'_> {
             "author": self.show_person(issue.author),
             "type": "ISSUE",
             "issue_type": "issue",
-            "user_notes_count": self.found.comments.iter().filter(|one| one.place == CommentedOn::Issue(issue.number)).count(),
+            "user_notes_count": self.found.comments.iter().filter(|one| one.target == CommentedOn::Issue(issue.number)).count(),
             "upvotes": up,
             "downvotes": down,
             "due_date": null,

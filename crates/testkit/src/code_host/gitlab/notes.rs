@@ -47,16 +47,16 @@ pub(super) fn refused_text(text: &str) -> Option<Reply> {
 
 impl Request<'_> {
     /// Returns the notes of a merge request or an issue.
-    pub(super) fn notes_of(&self, place: CommentedOn) -> Vec<Note> {
+    pub(super) fn notes_of(&self, target: CommentedOn) -> Vec<Note> {
         let found = &self.found;
         let mut notes = Vec::new();
-        for comment in found.comments.iter().filter(|comment| comment.place == place) {
+        for comment in found.comments.iter().filter(|comment| comment.target == target) {
             let (id, body) = (comment.id, comment.body.clone());
             let is_thread = found.gitlab.threads.contains(&id) || !found.thread(id).is_empty();
             let kind = is_thread.then_some("DiscussionNote");
             notes.push(Note { id, root: id, author: comment.author, body, kind, line: None, is_system: false });
         }
-        let number = if let CommentedOn::Pull(number) = place { number } else { 0 };
+        let number = if let CommentedOn::Pull(number) = target { number } else { 0 };
         let reviews = found.reviews.iter().filter(|review| review.pull == number);
         for (line, author) in reviews.flat_map(|review| review.comments.iter().map(|line| (line, review.author))) {
             let (id, body, kind) = (line.id, line.body.clone(), Some("DiffNote"));
@@ -72,11 +72,11 @@ impl Request<'_> {
                 ..root.clone()
             }));
         }
-        notes.extend(self.system_notes(place));
+        notes.extend(self.system_notes(target));
         notes
     }
 
-    fn system_notes(&self, place: CommentedOn) -> Vec<Note> {
+    fn system_notes(&self, target: CommentedOn) -> Vec<Note> {
         let note = |id: u64, author: u64, body: String| Note {
             id,
             root: id,
@@ -86,7 +86,7 @@ impl Request<'_> {
             line: None,
             is_system: true,
         };
-        match place {
+        match target {
             CommentedOn::Issue(number) => {
                 let issues = self.found.issues.iter().filter(|issue| issue.number == number);
                 let editors = issues.flat_map(|issue| &issue.editors).zip(FIRST_SYSTEM_NOTE..);
@@ -103,25 +103,25 @@ impl Request<'_> {
     }
 
     /// Notes API: the operations on notes outside of discussions.
-    pub(super) fn notes(&self, state: &mut State, place: CommentedOn, rest: &[&str]) -> Reply {
+    pub(super) fn notes(&self, state: &mut State, target: CommentedOn, rest: &[&str]) -> Reply {
         let call = self.call;
         match (&call.method, rest) {
             // The newest come first, by their IDs unless they are ordered by their last change.
             (&Method::GET, ["notes"]) => {
-                let mut notes = self.notes_of(place);
+                let mut notes = self.notes_of(target);
                 match params::text(call, "activity_filter").as_deref() {
                     Some("only_comments") => notes.retain(|note| !note.is_system),
                     Some("only_activity") => notes.retain(|note| note.is_system),
                     _ => {}
                 }
-                let mut shown: Vec<Value> = notes.iter().map(|note| self.show_note(place, note)).collect();
+                let mut shown: Vec<Value> = notes.iter().map(|note| self.show_note(target, note)).collect();
                 let order = params::text(call, "order_by").filter(|order| order == "updated_at");
                 let is_ascending = params::text(call, "sort").as_deref() == Some("asc");
                 sort(&mut shown, order.as_deref().unwrap_or("id"), is_ascending);
                 page(call, &self.url, shown)
             }
-            (&Method::GET, ["notes", id]) => match self.note_of(place, id) {
-                Some(note) => Reply::json(200, &self.show_note(place, &note)),
+            (&Method::GET, ["notes", id]) => match self.note_of(target, id) {
+                Some(note) => Reply::json(200, &self.show_note(target, &note)),
                 None => no_record(),
             },
             (&Method::POST, ["notes"]) => {
@@ -129,29 +129,29 @@ impl Request<'_> {
                 if let Some(refusal) = refused_text(&text) {
                     return refusal;
                 }
-                let id = state.add_comment(&self.found.path, place, self.user.id, &text);
-                self.renewed(state).shown(place, id, 201)
+                let id = state.add_comment(&self.found.path, target, self.user.id, &text);
+                self.renewed(state).shown(target, id, 201)
             }
-            (&Method::PUT, ["notes", id]) => self.edit_note(state, place, id),
+            (&Method::PUT, ["notes", id]) => self.edit_note(state, target, id),
             _ => error(404, "404 Not Found"),
         }
     }
 
-    pub(super) fn note_of(&self, place: CommentedOn, id: &str) -> Option<Note> {
-        self.notes_of(place).into_iter().find(|note| note.id.to_string() == id)
+    pub(super) fn note_of(&self, target: CommentedOn, id: &str) -> Option<Note> {
+        self.notes_of(target).into_iter().find(|note| note.id.to_string() == id)
     }
 
     /// Returns the answer with a note.
-    pub(super) fn shown(&self, place: CommentedOn, id: u64, status: u16) -> Reply {
-        match self.notes_of(place).iter().find(|note| note.id == id) {
-            Some(note) => Reply::json(status, &self.show_note(place, note)),
+    pub(super) fn shown(&self, target: CommentedOn, id: u64, status: u16) -> Reply {
+        match self.notes_of(target).iter().find(|note| note.id == id) {
+            Some(note) => Reply::json(status, &self.show_note(target, note)),
             None => no_record(),
         }
     }
 
     /// Notes API, "Modify existing merge request note". The author and maintainers may do it (`NotePolicy`).
-    pub(super) fn edit_note(&self, state: &mut State, place: CommentedOn, id: &str) -> Reply {
-        let Some(note) = self.note_of(place, id) else { return no_record() };
+    pub(super) fn edit_note(&self, state: &mut State, target: CommentedOn, id: &str) -> Reply {
+        let Some(note) = self.note_of(target, id) else { return no_record() };
         if note.is_system || (note.author != self.user.id && self.level() < MAINTAINER) {
             return forbidden();
         }
@@ -163,17 +163,17 @@ impl Request<'_> {
                 *body = text;
             }
         }
-        self.renewed(state).shown(place, note.id, 200)
+        self.renewed(state).shown(target, note.id, 200)
     }
 
     /// Shows a note (`API::Entities::Note`).
-    pub(super) fn show_note(&self, place: CommentedOn, note: &Note) -> Value {
-        let (kind, number) = match place {
+    pub(super) fn show_note(&self, target: CommentedOn, note: &Note) -> Value {
+        let (kind, number) = match target {
             CommentedOn::Pull(number) => ("MergeRequest", number),
             CommentedOn::Issue(number) => ("Issue", number),
         };
         let (created, updated) = if note.is_system {
-            let (created, _) = self.times_of(place);
+            let (created, _) = self.times_of(target);
             (created.clone(), created)
         } else {
             self.times.exact(&format!("comment/{}", note.id))
@@ -215,8 +215,8 @@ impl Request<'_> {
 
     /// Emoji reactions API, "Add a new emoji reaction", on a note or on the merge request or the issue itself. The
     /// messages are those of `lib/api/award_emoji.rb`.
-    pub(super) fn award(&self, state: &mut State, place: CommentedOn, note: Option<u64>) -> Reply {
-        let found = note.and_then(|id| self.note_of(place, &id.to_string()));
+    pub(super) fn award(&self, state: &mut State, target: CommentedOn, note: Option<u64>) -> Reply {
+        let found = note.and_then(|id| self.note_of(target, &id.to_string()));
         if note.is_some() && found.is_none() {
             return no_record();
         }
@@ -229,7 +229,7 @@ impl Request<'_> {
             return refused("Name is not a valid emoji name");
         }
         let repository = state.by_id(self.found.id).unwrap();
-        let is_same = |award: &&Award| (award.place, award.note, &award.name) == (place, note, &name);
+        let is_same = |award: &&Award| (award.target, award.note, &award.name) == (target, note, &name);
         let mut same = repository.gitlab.awards.iter().filter(is_same).peekable();
         // A reaction that a test has given to a comment is that of the user.
         let is_given = note.and_then(|id| reactions_of(repository, id)).is_some_and(|given| given.contains(&name));
@@ -237,12 +237,12 @@ impl Request<'_> {
         if is_taken {
             return refused("Name has already been taken");
         }
-        repository.gitlab.awards.push(Award { place, note, user: self.user.id, name: name.clone() });
+        repository.gitlab.awards.push(Award { target, note, user: self.user.id, name: name.clone() });
         let id = repository.gitlab.awards.len();
         if let Some(given) = note.and_then(|id| reactions_mut(repository, id)) {
             given.push(name.clone());
         }
-        let (kind, number) = match place {
+        let (kind, number) = match target {
             CommentedOn::Pull(number) => ("MergeRequest", number),
             CommentedOn::Issue(number) => ("Issue", number),
         };
@@ -260,8 +260,8 @@ impl Request<'_> {
     }
 
     /// Returns the numbers of thumbs up and thumbs down of a merge request or an issue.
-    pub(super) fn votes(&self, place: CommentedOn) -> (usize, usize) {
-        let awards = self.found.gitlab.awards.iter().filter(|award| award.place == place && award.note.is_none());
+    pub(super) fn votes(&self, target: CommentedOn) -> (usize, usize) {
+        let awards = self.found.gitlab.awards.iter().filter(|award| award.target == target && award.note.is_none());
         let names: Vec<&str> = awards.map(|award| award.name.as_str()).collect();
         let count = |wanted: &str| names.iter().filter(|name| **name == wanted).count();
         (count("thumbsup"), count("thumbsdown"))

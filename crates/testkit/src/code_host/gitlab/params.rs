@@ -6,7 +6,7 @@ use journeyman_core::time::Timestamp;
 use serde_json::Value;
 
 use super::error;
-use crate::code_host::{Call, Reply};
+use crate::code_host::{ApiRequest, Reply};
 
 /// What the value of a parameter must be.
 #[derive(Clone, Copy)]
@@ -290,7 +290,7 @@ fn in_path<'a>(method: &Method, below: &[&'a str]) -> Vec<(&'static str, &'a str
 }
 
 /// Refuses a request about a project whose parameters are missing or invalid.
-pub(super) fn check(call: &Call, below: &[&str]) -> Option<Reply> {
+pub(super) fn check(call: &ApiRequest, below: &[&str]) -> Option<Reply> {
     let mut problems: Vec<String> = in_path(&call.method, below)
         .into_iter()
         .filter(|(_, text)| text.parse::<u64>().is_err())
@@ -315,7 +315,7 @@ pub(super) fn check(call: &Call, below: &[&str]) -> Option<Reply> {
 }
 
 /// `lib/api/pagination_params.rb`: only positive numbers are accepted.
-fn page_problems(call: &Call) -> Vec<String> {
+fn page_problems(call: &ApiRequest) -> Vec<String> {
     let problem = |name: &str| match text(call, name).filter(|text| !text.is_empty())?.parse::<i64>() {
         Err(_) => Some(format!("{name} is invalid")),
         Ok(0) if name == "per_page" => Some(format!("{name} has a value not allowed")),
@@ -326,7 +326,7 @@ fn page_problems(call: &Call) -> Vec<String> {
 }
 
 impl Rule {
-    fn problems(&self, call: &Call) -> Vec<String> {
+    fn problems(&self, call: &ApiRequest) -> Vec<String> {
         let Self { name, kind, is_required } = *self;
         let invalid = || vec![format!("{name} is invalid")];
         let wrong = || format!("{name} does not have a valid value");
@@ -361,7 +361,7 @@ impl Rule {
 
 /// Returns a parameter, which may stand in the query or in the body (REST API, "Request payload"). A name such as
 /// `position[new_line]` is that of a property of an object.
-pub(super) fn value(call: &Call, name: &str) -> Option<Value> {
+pub(super) fn value(call: &ApiRequest, name: &str) -> Option<Value> {
     let in_body = match name.split_once('[') {
         Some((outer, inner)) => call.body.get(outer).and_then(|outer| outer.get(inner.trim_end_matches(']'))),
         None => call.body.get(name),
@@ -400,29 +400,29 @@ fn as_time(text: &str) -> Option<Timestamp> {
     text.parse().or_else(|_| format!("{text}T00:00:00Z").parse()).ok()
 }
 
-pub(super) fn text(call: &Call, name: &str) -> Option<String> {
+pub(super) fn text(call: &ApiRequest, name: &str) -> Option<String> {
     as_text(&value(call, name)?)
 }
 
 /// Returns a text that is not blank.
-pub(super) fn filled(call: &Call, name: &str) -> Option<String> {
+pub(super) fn filled(call: &ApiRequest, name: &str) -> Option<String> {
     text(call, name).filter(|text| !text.trim().is_empty())
 }
 
-pub(super) fn integer(call: &Call, name: &str) -> Option<u64> {
+pub(super) fn integer(call: &ApiRequest, name: &str) -> Option<u64> {
     text(call, name)?.parse().ok()
 }
 
-pub(super) fn flag(call: &Call, name: &str) -> bool {
+pub(super) fn flag(call: &ApiRequest, name: &str) -> bool {
     text(call, name).and_then(|text| as_flag(&text)).unwrap_or_default()
 }
 
-pub(super) fn time(call: &Call, name: &str) -> Option<Timestamp> {
+pub(super) fn time(call: &ApiRequest, name: &str) -> Option<Timestamp> {
     as_time(&text(call, name)?)
 }
 
 /// Returns the texts of a list, which may also be one text with commas.
-pub(super) fn list(call: &Call, name: &str) -> Option<Vec<String>> {
+pub(super) fn list(call: &ApiRequest, name: &str) -> Option<Vec<String>> {
     let texts: Vec<String> = match value(call, name)? {
         Value::Array(values) => values.iter().filter_map(as_text).collect(),
         Value::Null => Vec::new(),

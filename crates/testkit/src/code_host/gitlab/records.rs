@@ -24,7 +24,7 @@ pub struct Records {
 /// An emoji reaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Award {
-    pub(super) place: CommentedOn,
+    pub(super) target: CommentedOn,
     /// The comment; `None` for the merge request or the issue itself.
     pub(super) note: Option<u64>,
     pub(super) user: u64,

@@ -1,6 +1,6 @@
 //! Comments, reviews and their threads.
 
-/// What a comment is on.
+/// The conversation of a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommentedOn {
     /// The conversation of a pull request.
@@ -14,8 +14,8 @@ pub enum CommentedOn {
 pub struct Comment {
     /// The ID.
     pub id: u64,
-    /// The place.
-    pub place: CommentedOn,
+    /// The conversation.
+    pub target: CommentedOn,
     /// The author.
     pub author: u64,
     /// The text.

@@ -58,7 +58,7 @@ impl Repository {
     pub fn has_comment(&self, pull: u64, comment: u64) -> bool {
         let root = self.root(comment);
         self.has_line(pull, root)
-            || self.comments.iter().any(|one| one.id == root && one.place == CommentedOn::Pull(pull))
+            || self.comments.iter().any(|one| one.id == root && one.target == CommentedOn::Pull(pull))
     }
 
     /// Returns the comment on a line that begins the thread of a comment or a reply.

@@ -12,7 +12,7 @@ async fn ask(agent: &mut FakeAgent, id: u32, kinds: &[&str]) -> Value {
     let options: Vec<Value> = kinds
         .iter()
         .enumerate()
-        .map(|(place, kind)| json!({ "optionId": place.to_string(), "name": kind, "kind": kind }))
+        .map(|(index, kind)| json!({ "optionId": index.to_string(), "name": kind, "kind": kind }))
         .collect();
     let call = json!({ "toolCallId": "c1", "title": "rm -rf target" });
     let params = json!({ "sessionId": "s1", "toolCall": call, "options": options });

@@ -83,7 +83,7 @@ const CASES: &[Case] = &[
         left_out: &[],
     },
     Case {
-        name: "a submodule that gets another place",
+        name: "a submodule that gets another path",
         agent: "git mv vendor/lib lib; git commit -qm moved",
         published: &["M\t.gitmodules", "A\tlib", "D\tvendor/lib"],
         left_out: &[],

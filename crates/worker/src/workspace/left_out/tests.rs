@@ -3,7 +3,7 @@ use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
-use super::place::WrittenFiles;
+use super::restore::WrittenFiles;
 use super::*;
 use crate::fixtures::fixture;
 use crate::workspace::home_archive::{self, HomeLimits};
@@ -52,10 +52,10 @@ impl Case {
     }
 
     /// Moves what was stored into the new tree, in which the branch has changed these files.
-    fn place(&self, extracted: &Extracted, changed: &[&str]) -> WrittenFiles {
+    fn restore(&self, extracted: &Extracted, changed: &[&str]) -> WrittenFiles {
         let changed = changed.iter().map(PathBuf::from).collect();
         let [from, tree] = ["folder", "new"].map(|name| open_folder(&self.path(name)).unwrap());
-        place::place(&from, &tree, extracted, &changed, &HashSet::new()).unwrap()
+        restore::restore(&from, &tree, extracted, &changed, &HashSet::new()).unwrap()
     }
 
     /// Writes an archive with these entries: their names, types and content, or the target of a link.
@@ -111,8 +111,8 @@ fn files_links_and_repositories_come_back_as_they_were() {
     let extracted = case.extract();
     assert_eq!(extracted.head, head());
     assert_eq!(extracted.left_out, ["a/large", "gone", "inside", "link"].map(str::to_owned).into());
-    let placed = case.place(&extracted, &[]);
-    assert!(placed.has_changed && placed.in_the_way.is_empty() && placed.lost.is_empty(), "{placed:?}");
+    let written = case.restore(&extracted, &[]);
+    assert!(written.has_changed && written.in_the_way.is_empty() && written.lost.is_empty(), "{written:?}");
     assert_eq!(case.read("new/a/large").as_deref(), Some("large"));
     assert_eq!(fs::metadata(case.path("new/a/large")).unwrap().permissions().mode() & 0o7777, 0o755);
     assert_eq!(fs::read_link(case.path("new/link")).unwrap(), Path::new("/nowhere"));
@@ -120,7 +120,7 @@ fn files_links_and_repositories_come_back_as_they_were() {
     assert!(case.path("new/inside/.git/HEAD").is_file() && case.path("new/inside/.git/refs/heads").is_dir());
     assert!(!case.path("new/gone").exists() && !case.path("new/published").exists());
     // A second time, everything is there.
-    let again = case.place(&case.extract(), &[]);
+    let again = case.restore(&case.extract(), &[]);
     assert!(again.in_the_way.is_empty() && again.lost.is_empty(), "{again:?}");
 }
 
@@ -141,8 +141,8 @@ fn what_the_branch_has_changed_since_is_kept() {
     case.write("new/kept", "of the commit");
     fs::create_dir(case.path("elsewhere")).unwrap();
     symlink(case.path("elsewhere"), case.path("new/link")).unwrap();
-    let placed = case.place(&case.extract(), &["changed", "same", "deleted", "removed"]);
-    let mut in_the_way: Vec<_> = placed.in_the_way.iter().map(|path| path.to_str().unwrap()).collect();
+    let written = case.restore(&case.extract(), &["changed", "same", "deleted", "removed"]);
+    let mut in_the_way: Vec<_> = written.in_the_way.iter().map(|path| path.to_str().unwrap()).collect();
     in_the_way.sort_unstable();
     assert_eq!(in_the_way, ["changed", "deleted", "file/x", "folder", "link/x", "removed"]);
     assert_eq!(case.read("new/changed").as_deref(), Some("of people"));
@@ -195,7 +195,7 @@ fn entries_that_lead_elsewhere_are_refused() {
     assert_eq!((&extracted.removed, &extracted.marked), (&Vec::new(), &Vec::new()));
     assert_eq!(fs::metadata(case.path("folder/file")).unwrap().permissions().mode() & 0o7777, 0o755, "not setuid");
     fs::create_dir(case.path("new/.git")).unwrap();
-    case.place(&extracted, &[]);
+    case.restore(&extracted, &[]);
     let names = |folder: &str| -> HashSet<String> {
         let entries = fs::read_dir(case.path(folder)).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -213,7 +213,7 @@ fn refs_and_packs_of_the_repository_are_stored() {
     let files = names.map(PathBuf::from).to_vec();
     let held_back = HeldBack { path: "refs/heads/fix/it".into(), files, ..HeldBack::default() };
     assert_eq!(case.save(vec![held_back], LEFT_OUT_BYTES).unwrap().unwrap(), ["refs/heads/fix/it"]);
-    case.place(&case.extract(), &[]);
+    case.restore(&case.extract(), &[]);
     for name in names {
         assert_eq!(case.read(&format!("new/{name}")).as_deref(), Some(name));
     }

@@ -73,29 +73,29 @@ impl Plan {
             Subject::Issue => 1,
             Subject::Merge => 2,
         };
-        let of = move |(place, subject)| (0..count(subject)).map(move |event| Event(place, event));
+        let of = move |(index, subject)| (0..count(subject)).map(move |event| Event(index, event));
         self.subjects.iter().enumerate().flat_map(of)
     }
 
     /// Sets what can be read on the host.
     pub(crate) fn prepare(&self, host: &MemoryHost) {
-        for (place, subject) in self.subjects.iter().enumerate() {
+        for (index, subject) in self.subjects.iter().enumerate() {
             if let Subject::Review { lines } = subject {
-                let (review, lines) = written_review(place, *lines, host);
+                let (review, lines) = written_review(index, *lines, host);
                 host.put_review(PULL, review, lines);
             }
         }
     }
 
-    pub(crate) fn content(&self, Event(place, event): Event, host: &MemoryHost) -> HookContent {
-        let id = format!("{place}");
-        match &self.subjects[place] {
+    pub(crate) fn content(&self, Event(index, event): Event, host: &MemoryHost) -> HookContent {
+        let id = format!("{index}");
+        match &self.subjects[index] {
             Subject::Comment { mentions, may_push, .. } => {
                 let permission = if *may_push { Permission::Write } else { Permission::Read };
                 let author = host.user(&format!("author-{may_push}"), permission);
                 let body = |version: usize| {
                     let mention = if mentions[version] { "@journeyman " } else { "" };
-                    format!("{mention}do {}", token(place, version))
+                    format!("{mention}do {}", token(index, version))
                 };
                 let first = comment(&id, &author, &body(0));
                 match event {
@@ -105,7 +105,7 @@ impl Plan {
                 }
             }
             Subject::Review { lines } => {
-                let (review, lines) = written_review(place, *lines, host);
+                let (review, lines) = written_review(index, *lines, host);
                 match lines.get(event) {
                     Some(line) => {
                         let mut one = comment(&line.id, &review.author, &line.body);
@@ -115,7 +115,7 @@ impl Plan {
                     None => submitted(&review),
                 }
             }
-            Subject::Issue => labeled(&issue(100 + place as u64, &maria(host), "It crashes.")),
+            Subject::Issue => labeled(&issue(100 + index as u64, &maria(host), "It crashes.")),
             // People push to the branch before the merge.
             Subject::Merge => pull_event(if event == 0 { PullState::Open } else { PullState::Merged }),
         }
@@ -123,19 +123,19 @@ impl Plan {
 
     /// Returns all words.
     pub(crate) fn tokens(&self) -> impl Iterator<Item = String> + '_ {
-        (0..self.subjects.len()).flat_map(|place| (0..VERSIONS).map(move |version| token(place, version)))
+        (0..self.subjects.len()).flat_map(|index| (0..VERSIONS).map(move |version| token(index, version)))
     }
 
     /// Returns the number of times that each word must be in the messages: those of the newest version of a comment, if it
     /// mentions the service, unless it is deleted.
     pub(crate) fn newest(&self) -> BTreeMap<String, usize> {
         let mut all: BTreeMap<String, usize> = self.tokens().map(|token| (token, 0)).collect();
-        for (place, subject) in self.subjects.iter().enumerate() {
+        for (index, subject) in self.subjects.iter().enumerate() {
             match subject {
                 Subject::Comment { mentions, is_deleted: false, may_push: true } if mentions.last() == Some(&true) => {
-                    all.insert(token(place, mentions.len() - 1), 1);
+                    all.insert(token(index, mentions.len() - 1), 1);
                 }
-                Subject::Review { lines } => all.extend((0..=*lines).map(|line| (token(place, line), 1))),
+                Subject::Review { lines } => all.extend((0..=*lines).map(|line| (token(index, line), 1))),
                 _ => {}
             }
         }
@@ -148,13 +148,13 @@ fn maria(host: &MemoryHost) -> HostUser {
 }
 
 fn written_review(
-    place: usize,
+    index: usize,
     lines: usize,
     host: &MemoryHost,
 ) -> (journeyman_core::hook::HostReview, Vec<journeyman_core::conversation::LineComment>) {
-    let texts: Vec<String> = (1..=lines).map(|line| token(place, line)).collect();
+    let texts: Vec<String> = (1..=lines).map(|line| token(index, line)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    review(&format!("9{place}"), &maria(host), &token(place, 0), &texts)
+    review(&format!("9{index}"), &maria(host), &token(index, 0), &texts)
 }
 
 fn subject() -> impl Strategy<Value = Subject> {

@@ -60,7 +60,7 @@ async fn copy(settings: &Settings, git: &Git, store: &Arc<dyn Store>, project: &
 
 impl Like {
     /// Copies the settings and secrets to the check's project, and the commits to its empty repository.
-    pub(super) async fn place(&self, cases: &UseCases, git: &Git, (url, key): (&str, &str)) -> anyhow::Result<()> {
+    pub(super) async fn copy(&self, cases: &UseCases, git: &Git, (url, key): (&str, &str)) -> anyhow::Result<()> {
         let credential = Some(Credential { username: "check".to_owned(), password: key.to_owned() });
         let remote = Remote { url: url.to_owned(), credential, is_ours: false, reach: Reach::Private };
         let push = ["push", "--quiet", url, &format!("{}^{{commit}}:refs/heads/{BRANCH}", self.start)];

@@ -157,7 +157,7 @@ fn show_pull(state: &State, found: &Repository, pull: &Pull) -> Value {
 
 /// Returns the thread that a comment on a line begins.
 pub(super) fn thread(state: &State, found: &Repository, review: &Review, line: &ReviewComment) -> Value {
-    let place = found.anchors.get(&line.id).cloned().unwrap_or_default();
+    let anchor = found.anchors.get(&line.id).cloned().unwrap_or_default();
     let is_outdated = found.github.outdated.contains(&line.id);
     let is_resolved = found.resolved.contains(&line.id);
     let comment = |id: u64, author: u64, body: &str| {
@@ -176,9 +176,9 @@ pub(super) fn thread(state: &State, found: &Repository, review: &Review, line: &
         "__typename": "PullRequestReviewThread", "id": format!("PRRT_{}", line.id), "isResolved": is_resolved,
         "isCollapsed": is_resolved, "isOutdated": is_outdated, "resolvedBy": resolver, "path": line.path,
         "line": (!is_outdated).then_some(line.line), "originalLine": line.line,
-        "startLine": if is_outdated { &Value::Null } else { &place["start_line"] },
-        "originalStartLine": place["start_line"], "diffSide": place["side"].as_str().unwrap_or("RIGHT"),
-        "startDiffSide": place["start_side"], "subjectType": "LINE",
+        "startLine": if is_outdated { &Value::Null } else { &anchor["start_line"] },
+        "originalStartLine": anchor["start_line"], "diffSide": anchor["side"].as_str().unwrap_or("RIGHT"),
+        "startDiffSide": anchor["start_side"], "subjectType": "LINE",
         "comments": list("PullRequestReviewComment", comments), "viewerCanReply": !found.locked_threads.contains(&line.id),
         "viewerCanResolve": !is_resolved, "viewerCanUnresolve": is_resolved,
     })

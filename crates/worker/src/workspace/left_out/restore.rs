@@ -16,7 +16,7 @@ use crate::workspace::beneath::{folder_beneath, have_same_bytes, open_beneath, p
 pub(super) struct WrittenFiles {
     /// True if the tree was changed.
     pub(super) has_changed: bool,
-    /// The files in whose place the tree has something else.
+    /// The files whose paths are taken by something else in the tree.
     pub(super) in_the_way: Vec<PathBuf>,
     /// The files that are not in the tree for another reason.
     pub(super) lost: Vec<PathBuf>,
@@ -27,37 +27,37 @@ pub(super) struct WrittenFiles {
 ///
 /// # Errors
 /// The disk failed.
-pub(super) fn place(
+pub(super) fn restore(
     from: &File,
     tree: &File,
     extracted: &Extracted,
     changed: &HashSet<PathBuf>,
     withheld: &HashSet<PathBuf>,
 ) -> io::Result<WrittenFiles> {
-    let mut placed = WrittenFiles::default();
+    let mut written = WrittenFiles::default();
     // A git directory needs its empty folders too.
     for folder in &extracted.folders {
-        placed.has_changed |= folder_beneath(tree, folder).is_ok();
+        written.has_changed |= folder_beneath(tree, folder).is_ok();
     }
     for path in &extracted.files {
         let done = match withheld.contains(path) {
             true => Ok(Done::Lost),
-            false => place_one(from, tree, path, changed.contains(path)),
+            false => restore_one(from, tree, path, changed.contains(path)),
         };
         match done.or_else(passed_over)? {
-            Done::WrittenFiles => placed.has_changed = true,
+            Done::WrittenFiles => written.has_changed = true,
             Done::Same => {}
-            Done::InTheWay => placed.in_the_way.push(path.clone()),
-            Done::Lost => placed.lost.push(path.clone()),
+            Done::InTheWay => written.in_the_way.push(path.clone()),
+            Done::Lost => written.lost.push(path.clone()),
         }
     }
     for path in extracted.removed.iter().filter(|path| !withheld.contains(*path)) {
         match changed.contains(path) {
-            true => placed.in_the_way.push(path.clone()),
-            false => placed.has_changed |= remove(tree, path)?,
+            true => written.in_the_way.push(path.clone()),
+            false => written.has_changed |= remove(tree, path)?,
         }
     }
-    Ok(placed)
+    Ok(written)
 }
 
 /// What became of a file.
@@ -69,7 +69,7 @@ enum Done {
     Lost,
 }
 
-fn place_one(from: &File, tree: &File, path: &Path, is_changed: bool) -> io::Result<Done> {
+fn restore_one(from: &File, tree: &File, path: &Path, is_changed: bool) -> io::Result<Done> {
     let Some(name) = path.file_name() else { return Ok(Done::Lost) };
     if is_changed {
         let is_same = is_same(from, tree, path).unwrap_or_default();

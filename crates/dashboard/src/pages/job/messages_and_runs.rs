@@ -34,8 +34,8 @@ impl MessagesAndRuns {
 
     /// Finds a message, and returns it with its number from 1.
     pub(super) fn message(&self, id: MessageId) -> Option<(usize, &Message)> {
-        let place = self.messages.iter().position(|message| message.id == id)?;
-        Some((place + 1, &self.messages[place]))
+        let index = self.messages.iter().position(|message| message.id == id)?;
+        Some((index + 1, &self.messages[index]))
     }
 
     /// Returns the last message that a run had taken by this time.
@@ -142,11 +142,11 @@ mod tests {
     #[test]
     fn the_time_of_a_message_is_that_of_its_runs() {
         let runs = vec![run(1, 0, Some(10)), run(1, 20, Some(25)), run(2, 5000, Some(5001)), run(2, 6000, None)];
-        let talk = MessagesAndRuns { messages: Vec::new(), runs };
+        let history = MessagesAndRuns { messages: Vec::new(), runs };
         let message = |number| MessageId::from_uuid(Uuid::from_u128(number));
-        assert_eq!(talk.worked(), Duration::from_secs(16));
-        assert_eq!([1, 2, 3].map(|one| talk.worked_on(message(one)).as_secs()), [15, 1, 0]);
-        assert_eq!([1, 2, 3].map(|one| talk.cost_of(message(one))), [Some(14), None, None]);
-        assert_eq!(talk.running().map(|run| run.started_at), Some(run(2, 6000, None).started_at));
+        assert_eq!(history.worked(), Duration::from_secs(16));
+        assert_eq!([1, 2, 3].map(|one| history.worked_on(message(one)).as_secs()), [15, 1, 0]);
+        assert_eq!([1, 2, 3].map(|one| history.cost_of(message(one))), [Some(14), None, None]);
+        assert_eq!(history.running().map(|run| run.started_at), Some(run(2, 6000, None).started_at));
     }
 }

@@ -15,7 +15,7 @@ use journeyman_core::worker::{WorkerReport, WorkerState};
 use crate::pages::refresh;
 use crate::{Shared, words};
 
-pub(super) struct Found {
+pub(super) struct SystemData {
     /// Sorted by the names of the machines.
     pub(super) workers: Vec<WorkerReport>,
     pub(super) jobs: JobCounts,
@@ -28,7 +28,7 @@ pub(super) struct Found {
     pub(super) projects: Vec<Project>,
 }
 
-impl Found {
+impl SystemData {
     pub(super) async fn read(shared: &Shared, now: Timestamp) -> Result<Self, StoreError> {
         let store = &shared.services.store;
         let mut workers = store.workers().await?;

@@ -1,10 +1,10 @@
-//! Lines of a diff as the places of comments.
+//! Lines of a diff as the positions of comments.
 
 use std::fmt;
 
 use askama::filters::HtmlSafe;
 use journeyman_core::position::DiffSide;
-use journeyman_core::pull::LinePlace;
+use journeyman_core::pull::LinePosition;
 
 use super::{DiffShown, FileDiff, Line, LineClass, LineKey, parse};
 use crate::diff::shown::SHOWN_LINES;
@@ -76,7 +76,7 @@ impl HtmlSafe for LineNumber<'_> {}
 
 impl Line<'_> {
     /// Returns the side and the number of a line that can have comments.
-    pub(super) fn place(&self) -> Option<(DiffSide, u32)> {
+    pub(super) fn position(&self) -> Option<(DiffSide, u32)> {
         match self.class {
             LineClass::Removed => Some((DiffSide::Old, self.old_no?)),
             LineClass::Added | LineClass::Context | LineClass::WhitespaceOnly => Some((DiffSide::New, self.new_no?)),
@@ -84,14 +84,14 @@ impl Line<'_> {
         }
     }
 
-    /// Returns the place of the removed line in a pair that differs only in whitespace.
-    pub(super) fn old_place(&self) -> Option<(DiffSide, u32)> {
+    /// Returns the position of the removed line in a pair that differs only in whitespace.
+    pub(super) fn old_position(&self) -> Option<(DiffSide, u32)> {
         (self.class == LineClass::WhitespaceOnly).then_some((DiffSide::Old, self.old_no?))
     }
 
     /// Returns true if comments name the line by this side and number.
     pub(super) fn is_at(&self, side: DiffSide, line: u64) -> bool {
-        self.place().is_some_and(|(of, no)| of == side && u64::from(no) == line)
+        self.position().is_some_and(|(of, no)| of == side && u64::from(no) == line)
     }
 
     /// Returns the line as it is in a diff.
@@ -107,12 +107,12 @@ impl Line<'_> {
     }
 }
 
-fn position(file: &FileDiff<'_>, side: DiffSide, line: u64) -> Option<usize> {
+fn index(file: &FileDiff<'_>, side: DiffSide, line: u64) -> Option<usize> {
     file.lines.iter().position(|one| one.is_at(side, line))
 }
 
 fn hunk(file: &FileDiff<'_>, key: &LineKey) -> Option<String> {
-    let at = position(file, key.side, key.line)?;
+    let at = index(file, key.side, key.line)?;
     let before = file.lines.get(..=at)?;
     let header = before.iter().rposition(|line| line.class == LineClass::Hunk)?;
     let first = (header + 1).max(at.saturating_sub(LINES_BEFORE));
@@ -121,11 +121,11 @@ fn hunk(file: &FileDiff<'_>, key: &LineKey) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Returns the place of a line with the part of the diff that ends at it; `None` if the diff does not have the line.
-pub(crate) fn place_of(diff: &str, key: LineKey) -> Option<LinePlace> {
+/// Returns the position of a line with the part of the diff that ends at it; `None` if the diff does not have the line.
+pub(crate) fn position_of(diff: &str, key: LineKey) -> Option<LinePosition> {
     let files = parse(diff, SHOWN_LINES);
     let hunk = files.iter().filter(|file| file.path == key.path).find_map(|file| hunk(file, &key))?;
-    Some(LinePlace { path: key.path, side: key.side, line: key.line, hunk })
+    Some(LinePosition { path: key.path, side: key.side, line: key.line, hunk })
 }
 
 /// The files of a diff, without their appearance.
@@ -144,25 +144,25 @@ impl<'a> Outline<'a> {
     }
 
     /// Finds the line of a comment; `None` if the diff no longer has it with the same text.
-    pub(crate) fn find(&self, place: &LinePlace) -> Option<PageLine> {
-        find(self.0.iter(), place)
+    pub(crate) fn find(&self, position: &LinePosition) -> Option<PageLine> {
+        find(self.0.iter(), position)
     }
 }
 
-fn find<'f, 'a: 'f>(files: impl Iterator<Item = &'f FileDiff<'a>>, place: &LinePlace) -> Option<PageLine> {
-    let last = place.hunk.lines().next_back().unwrap_or_default();
-    files.zip(1..).filter(|(file, _)| file.path == place.path).find_map(|(file, number)| {
-        let line = file.lines.get(position(file, place.side, place.line)?)?;
+fn find<'f, 'a: 'f>(files: impl Iterator<Item = &'f FileDiff<'a>>, position: &LinePosition) -> Option<PageLine> {
+    let last = position.hunk.lines().next_back().unwrap_or_default();
+    files.zip(1..).filter(|(file, _)| file.path == position.path).find_map(|(file, number)| {
+        let line = file.lines.get(index(file, position.side, position.line)?)?;
         let is_same = line.in_diff().trim_end_matches('\r') == last.trim_end_matches('\r');
-        let (side, line) = line.place().filter(|_| is_same)?;
+        let (side, line) = line.position().filter(|_| is_same)?;
         Some(PageLine { file: number, side, line })
     })
 }
 
 impl DiffShown<'_> {
     /// Finds the line of a comment; `None` if the diff no longer has it with the same text.
-    pub(crate) fn find(&self, place: &LinePlace) -> Option<PageLine> {
-        find(self.files.iter().map(|file| &file.diff), place)
+    pub(crate) fn find(&self, position: &LinePosition) -> Option<PageLine> {
+        find(self.files.iter().map(|file| &file.diff), position)
     }
 
     /// Returns the number of a line for the page.
@@ -185,19 +185,19 @@ impl DiffShown<'_> {
     pub(crate) fn key(&self, selected: PageLine) -> Option<LineKey> {
         let file = self.files.get(selected.file.checked_sub(1)?)?;
         let line = u64::from(selected.line);
-        position(&file.diff, selected.side, line)?;
+        index(&file.diff, selected.side, line)?;
         Some(LineKey { path: file.diff.path.clone(), side: selected.side, line })
     }
 
     /// Adds content below a line of the page, after what is there. Returns false if the page does not have the line.
     pub(crate) fn attach(&mut self, key: &LineKey, content: Fragment) -> bool {
         for file in self.files.iter_mut().filter(|file| file.diff.path == key.path) {
-            let is_it = |place: Option<(DiffSide, u32)>| {
-                place.is_some_and(|(side, line)| side == key.side && u64::from(line) == key.line)
+            let is_it = |position: Option<(DiffSide, u32)>| {
+                position.is_some_and(|(side, line)| side == key.side && u64::from(line) == key.line)
             };
-            let has_it = |places: [Option<(DiffSide, u32)>; 2]| places.into_iter().any(is_it);
-            let unified = file.unified.iter_mut().find(|row| has_it(row.places)).map(|row| &mut row.remarks);
-            let split = file.split.iter_mut().find(|row| has_it(row.places)).map(|row| &mut row.remarks);
+            let has_it = |positions: [Option<(DiffSide, u32)>; 2]| positions.into_iter().any(is_it);
+            let unified = file.unified.iter_mut().find(|row| has_it(row.positions)).map(|row| &mut row.remarks);
+            let split = file.split.iter_mut().find(|row| has_it(row.positions)).map(|row| &mut row.remarks);
             if let Some(remarks) = unified.or(split) {
                 remarks.push(content);
                 file.has_remarks = true;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_line_has_the_part_of_the_diff_that_ends_at_it() {
+    fn the_position_of_a_line_has_the_part_of_the_diff_that_ends_at_it() {
         for (path, side, line, hunk) in [
             ("x", DiffSide::New, 1, Some("@@ -1,3 +1,3 @@ head\n same")),
             ("x", DiffSide::Old, 2, Some("@@ -1,3 +1,3 @@ head\n same\n-old")),
@@ -238,7 +238,7 @@ mod tests {
             ("x", DiffSide::New, 9, None),
             ("y", DiffSide::New, 1, None),
         ] {
-            let found = place_of(DIFF, key(path, side, line)).map(|place| place.hunk);
+            let found = position_of(DIFF, key(path, side, line)).map(|position| position.hunk);
             assert_eq!(found.as_deref(), hunk, "{path} {side:?} {line}");
         }
     }
@@ -247,18 +247,18 @@ mod tests {
     fn a_hunk_is_not_long() {
         let lines: String = (1..=30).map(|line| format!("+{line} {}\n", "x".repeat(1000))).collect();
         let diff = format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,30 @@\n{lines}");
-        let place = place_of(&diff, key("x", DiffSide::New, 30)).unwrap();
-        assert_eq!(place.hunk.lines().count(), LINES_BEFORE + 2, "{}", place.hunk);
-        assert!(place.hunk.lines().all(|line| line.chars().count() <= LINE_CHARS + 1));
+        let position = position_of(&diff, key("x", DiffSide::New, 30)).unwrap();
+        assert_eq!(position.hunk.lines().count(), LINES_BEFORE + 2, "{}", position.hunk);
+        assert!(position.hunk.lines().all(|line| line.chars().count() <= LINE_CHARS + 1));
     }
 
     #[test]
     fn a_comment_is_outdated_if_its_line_has_changed() {
-        let place = place_of(DIFF, key("x", DiffSide::New, 2)).unwrap();
-        assert!(shown(DiffView::Unified).find(&place).is_some());
-        let changed = LinePlace { hunk: "@@ -1 +1 @@\n+newer".to_owned(), ..place.clone() };
-        let moved = LinePlace { line: 7, ..place };
-        assert_eq!([&changed, &moved].map(|place| shown(DiffView::Unified).find(place)), [None, None]);
+        let position = position_of(DIFF, key("x", DiffSide::New, 2)).unwrap();
+        assert!(shown(DiffView::Unified).find(&position).is_some());
+        let changed = LinePosition { hunk: "@@ -1 +1 @@\n+newer".to_owned(), ..position.clone() };
+        let moved = LinePosition { line: 7, ..position };
+        assert_eq!([&changed, &moved].map(|position| shown(DiffView::Unified).find(position)), [None, None]);
     }
 
     #[test]
