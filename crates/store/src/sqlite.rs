@@ -34,6 +34,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use self::cache::JobCache;
+pub(crate) use self::cache::{Extras, Newest, Part};
 pub(crate) use self::epoch::mark;
 pub(crate) use self::error::ReadError;
 use self::fault::Fault;

@@ -12,7 +12,6 @@ use journeyman_core::webhook::{
 
 use super::audit::note;
 use super::feed::LOCK;
-use super::webhooks::lock;
 use super::{DbError, Row, Statement, Tx, decoded, sql};
 use crate::lists;
 use crate::rows::{self, Columns as _, name_of};
@@ -29,6 +28,12 @@ macro_rules! is_selected {
         "(json_array_length(webhooks.settings::json -> 'kinds') = 0
           OR feed.type IN (SELECT json_array_elements_text(webhooks.settings::json -> 'kinds')))"
     };
+}
+
+/// Returns the statement that takes the locks of webhooks, in the order of their IDs. A transaction takes them before those
+/// of deliveries, so that transactions cannot wait for each other in a circle.
+pub(super) fn lock(webhooks: Vec<String>) -> Statement {
+    sql!("SELECT 1 FROM webhooks WHERE id = ANY (($1)) ORDER BY id FOR NO KEY UPDATE", webhooks)
 }
 
 /// Returns the statement that selects a row if there are events of which deliveries must be made.

@@ -109,7 +109,7 @@ impl<B: Database> WebhookStore for SqlStore<B> {
             of,
             now,
         );
-        Ok(!self.run(vec![lock(vec![webhook.to_string()]), redeliver]).await?.is_empty())
+        Ok(!self.run(vec![deliveries::lock(vec![webhook.to_string()]), redeliver]).await?.is_empty())
     }
 
     async fn replay(&self, request: Replay) -> Result<Replayed, StoreError> {
@@ -125,12 +125,6 @@ impl<B: Database> WebhookStore for SqlStore<B> {
         );
         Ok(self.all(count, rows::delivery_backlog).await?.pop().unwrap_or_default())
     }
-}
-
-/// Returns the statement that takes the locks of webhooks, in the order of their IDs. A transaction takes them before those
-/// of deliveries, so that transactions cannot wait for each other in a circle.
-pub(crate) fn lock(webhooks: Vec<String>) -> Statement {
-    sql!("SELECT 1 FROM webhooks WHERE id = ANY (($1)) ORDER BY id FOR NO KEY UPDATE", webhooks)
 }
 
 #[async_trait]
