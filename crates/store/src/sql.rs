@@ -14,6 +14,7 @@ pub(crate) mod feed;
 pub(crate) mod holds;
 mod imports;
 pub(crate) mod inbox;
+pub(crate) mod jobs;
 pub(crate) mod keys;
 mod lock;
 pub(crate) mod outbox;
@@ -92,6 +93,13 @@ pub(crate) trait Database: Send + Sync + 'static {
 
     /// Runs a query that may take long.
     async fn query(&self, query: Statement) -> Result<Vec<Row>, StoreError>;
+
+    /// Runs queries, and returns the rows of each. SQLite reads all of them from one snapshot. PostgreSQL gets them in one
+    /// round trip, and each sees everything that was committed before it began.
+    async fn query_all(&self, queries: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError>;
+
+    /// Runs short queries by key like [`Database::query_all`]. With SQLite, they run on the calling thread.
+    async fn look_up_all(&self, queries: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError>;
 
     /// Runs a query that may read many rows, and adds each of them to `sum`. SQLite does not keep the rows, and PostgreSQL
     /// plans the query for its values: a plan for any values may be much slower.

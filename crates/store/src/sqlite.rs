@@ -34,6 +34,7 @@ use journeyman_core::time::{IdGen, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
 
 use self::cache::JobCache;
+pub(crate) use self::cache::{Extras, Newest, Part};
 pub(crate) use self::connection::BUSY_TIMEOUT;
 use self::connection::keep_statements;
 use self::connection::open_reader;

@@ -5,7 +5,7 @@ use journeyman_core::ports::{JobOverview, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-use super::PostgresStore;
+use super::Postgres;
 use super::error::PgError;
 use super::pipeline::call;
 use crate::rows::Columns;
@@ -28,7 +28,7 @@ pub(super) const OVERVIEW: &str = "
     WHERE jobs.id = $1
     ORDER BY pulls.created_at, pulls.number";
 
-impl PostgresStore {
+impl Postgres {
     /// Reads the overview of a job; `None` if there is no such job.
     pub(super) async fn read_overview(&self, id: JobId) -> Result<Option<JobOverview>, StoreError> {
         let found = self.read(call!(OVERVIEW, id.to_string())).await?;

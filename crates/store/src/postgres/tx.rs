@@ -45,6 +45,15 @@ impl Database for Postgres {
         self.look_up(query).await
     }
 
+    async fn query_all(&self, queries: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
+        let calls: Vec<Call> = queries.into_iter().map(Call::from).collect();
+        Ok(self.read_all(&calls).await?.into_iter().map(rows).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn look_up_all(&self, queries: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
+        self.query_all(queries).await
+    }
+
     async fn add_up<T, F>(&self, query: Statement, mut sum: T, mut add: F) -> Result<T, StoreError>
     where
         T: Send + 'static,

@@ -30,6 +30,12 @@ macro_rules! is_selected {
     };
 }
 
+/// Returns the statement that takes the locks of webhooks, in the order of their IDs. A transaction takes them before those
+/// of deliveries, so that transactions cannot wait for each other in a circle.
+pub(super) fn lock(webhooks: Vec<String>) -> Statement {
+    sql!("SELECT 1 FROM webhooks WHERE id = ANY (($1)) ORDER BY id FOR NO KEY UPDATE", webhooks)
+}
+
 /// Returns the statement that selects a row if there are events of which deliveries must be made.
 pub(super) fn behind() -> Statement {
     sql!(

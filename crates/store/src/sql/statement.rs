@@ -58,7 +58,7 @@ pub(crate) use text;
 /// SQLite has one writer at a time, so its rows need no locks. It has no types of parameters. A list of texts or numbers is
 /// a JSON array: the double parentheses of `= ANY (($1))` close those of `json_each`. `/*sqlite … */` is only for SQLite,
 /// such as an index by name.
-const FORMS: [(&str, &str); 20] = [
+const FORMS: [(&str, &str); 21] = [
     ("$", "?"),
     ("/*sqlite", ""),
     ("*/", ""),
@@ -70,6 +70,7 @@ const FORMS: [(&str, &str); 20] = [
     ("FOR NO KEY UPDATE", ""),
     ("FOR UPDATE", ""),
     (" COLLATE \"C\"", ""),
+    (" COLLATE \"default\"", ""),
     ("::text[]", ""),
     ("::text", ""),
     ("::json", ""),

@@ -106,7 +106,7 @@ impl<B: Database> WebhookStore for SqlStore<B> {
             of,
             now,
         );
-        Ok(!self.run(vec![lock(vec![webhook.to_string()]), redeliver]).await?.is_empty())
+        Ok(!self.run(vec![deliveries::lock(vec![webhook.to_string()]), redeliver]).await?.is_empty())
     }
 
     async fn replay(&self, request: Replay) -> Result<Replayed, StoreError> {

@@ -47,13 +47,13 @@ struct Entry {
 
 /// Data about a job that is not in its document, with the times at which it was read.
 #[derive(Debug, Default)]
-pub(super) struct Related {
+pub(crate) struct Related {
     extras: Option<(Instant, Extras)>,
     newest: Option<(Instant, Newest)>,
 }
 
 /// A part of [`Related`].
-pub(super) trait Part: Clone {
+pub(crate) trait Part: Clone + Send {
     /// Returns the entry of this part.
     fn entry(related: &mut Related) -> &mut Option<(Instant, Self)>;
 
@@ -63,7 +63,7 @@ pub(super) trait Part: Clone {
 
 /// The result of a read of a job's extras; `None` if there are none.
 #[derive(Debug, Clone)]
-pub(super) struct Extras(pub(super) Option<JobExtras>);
+pub(crate) struct Extras(pub(crate) Option<JobExtras>);
 
 impl Part for Extras {
     fn entry(related: &mut Related) -> &mut Option<(Instant, Self)> {
@@ -77,7 +77,7 @@ impl Part for Extras {
 
 /// The result of a read of a job's newest message.
 #[derive(Debug, Clone)]
-pub(super) struct Newest(pub(super) Option<Message>);
+pub(crate) struct Newest(pub(crate) Option<Message>);
 
 impl Part for Newest {
     fn entry(related: &mut Related) -> &mut Option<(Instant, Self)> {

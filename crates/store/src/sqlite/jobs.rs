@@ -1,10 +1,5 @@
 //! Jobs, messages, runs and logs.
 
-mod list;
-mod related;
-
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -12,63 +7,36 @@ use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
-use journeyman_core::job::summary::JobSummary;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, GONE, Guard, JobCounts, JobExtras, JobFilter, JobLists, JobStore, JobWatch,
-    MessageFilter, PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, GONE, Guard, JobOverview, JobStore, JobWatch, PATIENCE, Picked, StoreError,
+    UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
-use self::list::{list, status_counts};
-use self::related::{COUNT_STEPS, EXTRAS_OF_JOB, EXTRAS_OF_JOBS, PLAN_BEFORE, extras, jobs_of_projects, summaries};
-use super::cache::{Extras, Newest, Part};
+use super::cache::Part;
 use super::error::{OpError, ReadError};
 use super::ledger::{Tables, job_by_id, write};
 use super::rows::collect;
 use super::write::Session;
-use super::{SqliteStore, holds};
+use super::{Sqlite, SqliteStore, holds};
 use crate::accept;
-use crate::lists::{self, Merge};
-use crate::rows::{self, to_json};
+use crate::rows;
+use crate::sql::jobs::{self, JobReads};
 use crate::watch::Watch;
 
-/// Selects messages in the order of the last change of their status, newest first.
-const UPDATED_MESSAGES: &str = "
-    SELECT * FROM messages
-    WHERE (?1 IS NULL OR EXISTS (SELECT 1 FROM jobs WHERE jobs.id = messages.job
-                                 AND jobs.project IN (SELECT value FROM json_each(?1))))
-      AND (?2 IS NULL OR status IN (SELECT value FROM json_each(?2)))
-      AND coalesce(finished_at, delivered_at, created_at) BETWEEN ?3 AND ?4
-      AND (coalesce(finished_at, delivered_at, created_at) < ?4 OR id < ?5)
-    ORDER BY coalesce(finished_at, delivered_at, created_at) DESC, id DESC LIMIT ?6";
+#[async_trait]
+impl JobReads for Sqlite {
+    // Jobs that are older than those of the projects before need not be read.
+    const PROJECTS_AT_ONCE: usize = 1;
 
-/// Counts messages like [`UPDATED_MESSAGES`], without a start.
-const UPDATED_MESSAGE_COUNT: &str = "
-    SELECT count(*) FROM (
-        SELECT 1 FROM messages
-        WHERE (?1 IS NULL OR EXISTS (SELECT 1 FROM jobs WHERE jobs.id = messages.job
-                                     AND jobs.project IN (SELECT value FROM json_each(?1))))
-          AND (?2 IS NULL OR status IN (SELECT value FROM json_each(?2)))
-          AND coalesce(finished_at, delivered_at, created_at) >= ?3
-        LIMIT ?4)";
-
-/// Returns the projects and the statuses of a filter as JSON arrays; `None` means all.
-fn selected(filter: &MessageFilter) -> Result<[Option<String>; 2], StoreError> {
-    let projects = filter.projects.as_ref().map(to_json).transpose()?;
-    let statuses = Some(&filter.statuses).filter(|statuses| !statuses.is_empty()).map(to_json).transpose()?;
-    Ok([projects, statuses])
-}
-
-impl SqliteStore {
-    /// Returns data about a job from the cache, or reads it.
-    fn related<T: Part>(
+    async fn related<T: Part>(
         &self,
         job: JobId,
-        read: impl FnOnce(&Connection) -> Result<T, ReadError>,
+        read: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
         self.fault.check()?;
         let now = Instant::now();
@@ -76,9 +44,33 @@ impl SqliteStore {
             Ok(part) => return Ok(part),
             Err(version) => version,
         };
-        let part = self.readers.find(read)?;
+        let part = read.await?;
         self.cache.put_related(version, job, &part, now);
         Ok(part)
+    }
+
+    async fn overview(&self, id: JobId) -> Result<Option<JobOverview>, StoreError> {
+        let Some(job) = self.read_job(id)? else { return Ok(None) };
+        let newest_message = jobs::newest_message(self, id).await?;
+        let extras = jobs::extras_of_job(self, id).await?.unwrap_or_default();
+        Ok(Some(JobOverview { job, newest_message, extras }))
+    }
+}
+
+impl Sqlite {
+    /// Returns a job from the cache, or reads it.
+    fn read_job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.fault.check()?;
+        let now = Instant::now();
+        let version = match self.cache.look_up(id, now) {
+            Ok(job) => return Ok(Some(job)),
+            Err(version) => version,
+        };
+        let found = self.readers.find(|db| job_by_id(db, id))?;
+        if let Some(job) = &found {
+            self.cache.put_read(version, job, now);
+        }
+        Ok(found)
     }
 }
 
@@ -126,63 +118,27 @@ impl JobStore for SqliteStore {
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.fault.check()?;
-        let now = Instant::now();
-        let version = match self.cache.look_up(id, now) {
-            Ok(job) => return Ok(Some(job)),
-            Err(version) => version,
-        };
-        let found = self.readers.find(|db| job_by_id(db, id))?;
-        if let Some(job) = &found {
-            self.cache.put_read(version, job, now);
-        }
-        Ok(found)
+        self.read_job(id)
     }
 
     async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let mut query =
-                    db.prepare_cached("SELECT id FROM jobs WHERE due_at IS NOT NULL AND worker = ?1 ORDER BY id")?;
-                collect(&mut query.query([worker.to_string()])?, |row| rows::job_id(row))
-            })
-            .await
+        jobs::leased_jobs(&self.database, worker).await
     }
 
     async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM messages WHERE job = ?1 ORDER BY seq")?;
-                let mut rows = query.query([job.to_string()])?;
-                collect(&mut rows, |row| rows::message(row))
-            })
-            .await
+        jobs::messages(&self.database, job).await
     }
 
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
-        self.readers.find(|db| {
-            let mut query = db.prepare_cached("SELECT * FROM messages WHERE id = ?1")?;
-            let mut rows = query.query([id.to_string()])?;
-            rows.next()?.map(rows::message).transpose()
-        })
+        jobs::message(&self.database, id).await
     }
 
     async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
-        self.readers.find(|db| {
-            let mut query = db.prepare_cached("SELECT * FROM runs WHERE id = ?1")?;
-            let mut rows = query.query([id.to_string()])?;
-            rows.next()?.map(rows::run).transpose()
-        })
+        jobs::run(&self.database, id).await
     }
 
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM runs WHERE job = ?1 ORDER BY number")?;
-                let mut rows = query.query([job.to_string()])?;
-                collect(&mut rows, |row| rows::run(row))
-            })
-            .await
+        jobs::runs(&self.database, job).await
     }
 
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
@@ -212,165 +168,6 @@ impl JobStore for SqliteStore {
 
     async fn work_changed(&self, seen: u64) {
         self.wakeups.work_changed(seen).await;
-    }
-}
-
-#[async_trait]
-impl JobLists for SqliteStore {
-    async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError> {
-        self.readers
-            .read(move |db| {
-                // All projects are read in one snapshot.
-                let _state = db.unchecked_transaction()?;
-                let projects = match filter.projects.clone() {
-                    Some(projects) => projects,
-                    None => all_projects(db)?,
-                };
-                let mut merge = Merge::new(filter.limit);
-                for project in projects {
-                    merge.add(list(db, &merge.filter(&filter, project))?);
-                }
-                Ok(merge.jobs())
-            })
-            .await
-    }
-
-    async fn count_jobs(&self, project: Option<ProjectId>, limit: usize) -> Result<StatusCounts, StoreError> {
-        self.readers.read(move |db| status_counts(db, project.as_ref(), limit)).await
-    }
-
-    async fn job_counts(&self, now: Timestamp) -> Result<JobCounts, StoreError> {
-        let count = move |db: &Connection| {
-            let text =
-                "SELECT count(*) AS active, count(*) FILTER (WHERE due_at > ?1 AND worker IS NOT NULL) AS running,
-                            count(*) FILTER (WHERE due_at <= ?1) AS due,
-                            min(due_at) FILTER (WHERE due_at <= ?1) AS oldest
-                        FROM jobs WHERE due_at IS NOT NULL";
-            let mut query = db.prepare_cached(text)?;
-            let mut found = query.query([now.as_micros()])?;
-            Ok(found.next()?.map(rows::job_counts).transpose()?.unwrap_or_default())
-        };
-        self.readers.read(count).await
-    }
-
-    async fn waiting_jobs(&self) -> Result<BTreeMap<String, u64>, StoreError> {
-        let count = "SELECT waiting, count(*) FROM jobs WHERE waiting IS NOT NULL GROUP BY waiting";
-        let read = self.readers.read(move |db| {
-            let mut query = db.prepare_cached(count)?;
-            let rows = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
-            Ok(rows.collect::<rusqlite::Result<Vec<(String, i64)>>>()?)
-        });
-        Ok(read.await?.into_iter().map(|(code, count)| (code, u64::try_from(count).unwrap_or(0))).collect())
-    }
-
-    async fn messages_after(
-        &self,
-        job: JobId,
-        after: Option<MessageId>,
-        limit: usize,
-    ) -> Result<Vec<Message>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.readers
-            .read(move |db| {
-                let text = "SELECT * FROM messages
-                            WHERE job = ?1 AND seq > iif(?2 IS NULL, 0, (SELECT seq FROM messages WHERE id = ?2 AND job = ?1))
-                            ORDER BY seq LIMIT ?3";
-                let mut query = db.prepare_cached(text)?;
-                let mut rows = query.query(params![job.to_string(), after.map(|id| id.to_string()), limit])?;
-                collect(&mut rows, |row| rows::message(row))
-            })
-            .await
-    }
-
-    async fn newest_message(&self, job: JobId) -> Result<Option<Message>, StoreError> {
-        let Newest(message) = self.related(job, |db| {
-            let mut query = db.prepare_cached("SELECT * FROM messages WHERE job = ?1 ORDER BY seq DESC LIMIT 1")?;
-            let mut rows = query.query([job.to_string()])?;
-            Ok(Newest(rows.next()?.map(rows::message).transpose()?))
-        })?;
-        Ok(message)
-    }
-
-    async fn find_messages(&self, filter: MessageFilter) -> Result<Vec<Message>, StoreError> {
-        let [projects, statuses] = selected(&filter)?;
-        let since = filter.updated_since.map_or(i64::MIN, Timestamp::as_micros);
-        let (before, id) = lists::message_beginning(&filter);
-        let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-        self.readers
-            .read(move |db| {
-                let mut query = db.prepare_cached(UPDATED_MESSAGES)?;
-                let mut rows = query.query(params![projects, statuses, since, before, id, limit])?;
-                collect(&mut rows, |row| rows::message(row))
-            })
-            .await
-    }
-
-    async fn count_messages(&self, filter: MessageFilter) -> Result<u64, StoreError> {
-        let [projects, statuses] = selected(&filter)?;
-        let since = filter.updated_since.map_or(i64::MIN, Timestamp::as_micros);
-        let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-        let count: i64 = self
-            .readers
-            .read(move |db| {
-                let mut query = db.prepare_cached(UPDATED_MESSAGE_COUNT)?;
-                Ok(query.query_row(params![projects, statuses, since, limit], |row| row.get(0))?)
-            })
-            .await?;
-        Ok(u64::try_from(count).unwrap_or(0))
-    }
-
-    async fn runs_after(&self, job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.readers
-            .read(move |db| {
-                let text = "SELECT * FROM runs
-                            WHERE job = ?1 AND number > iif(?2 IS NULL, 0, (SELECT number FROM runs WHERE id = ?2 AND job = ?1))
-                            ORDER BY number LIMIT ?3";
-                let mut query = db.prepare_cached(text)?;
-                let mut rows = query.query(params![job.to_string(), after.map(|id| id.to_string()), limit])?;
-                collect(&mut rows, |row| rows::run(row))
-            })
-            .await
-    }
-
-    async fn extras_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError> {
-        if let [job] = jobs[..] {
-            let read = |db: &Connection| Ok(Extras(extras(db, &EXTRAS_OF_JOB, &job.to_string())?.remove(&job)));
-            let Extras(extras) = self.related(job, read)?;
-            return Ok(extras.map(|extras| (job, extras)).into_iter().collect());
-        }
-        let wanted = to_json(&jobs)?;
-        self.readers.read(move |db| extras(db, &EXTRAS_OF_JOBS, &wanted)).await
-    }
-
-    async fn summaries_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobSummary>, StoreError> {
-        let wanted = to_json(&jobs)?;
-        self.readers.read(move |db| summaries(db, &wanted)).await
-    }
-
-    async fn jobs_of_projects(&self) -> Result<BTreeMap<ProjectId, ProjectJobs>, StoreError> {
-        self.readers.read(jobs_of_projects).await
-    }
-
-    async fn plan_before(&self, job: JobId, before: u64) -> Result<Option<LogEntry>, StoreError> {
-        let before = i64::try_from(before).unwrap_or(i64::MAX);
-        self.readers.find(|db| {
-            let mut query = db.prepare_cached(PLAN_BEFORE)?;
-            let mut rows = query.query(params![job.to_string(), before])?;
-            rows.next()?.map(rows::log_entry).transpose()
-        })
-    }
-
-    async fn count_steps(&self, job: JobId, entries: Range<u64>) -> Result<u64, StoreError> {
-        let bound = |seq| i64::try_from(seq).unwrap_or(i64::MAX);
-        self.readers
-            .read(move |db| {
-                let mut query = db.prepare_cached(COUNT_STEPS)?;
-                let entries = params![job.to_string(), bound(entries.start), bound(entries.end)];
-                let count: i64 = query.query_row(entries, |row| row.get(0))?;
-                Ok(u64::try_from(count).unwrap_or(0))
-            })
-            .await
     }
 }
 
@@ -433,11 +230,6 @@ fn due_job(db: &Connection, ClaimQuery { now, worker, avoidance }: ClaimQuery) -
     rows.next()?.map(rows::job).transpose()
 }
 
-fn all_projects(db: &Connection) -> Result<Vec<ProjectId>, ReadError> {
-    let mut query = db.prepare_cached("SELECT id FROM projects ORDER BY id")?;
-    collect(&mut query.query([])?, |row| rows::project_id(row))
-}
-
 #[cfg(test)]
 mod tests {
     use journeyman_core::code_host::PullState;
@@ -445,14 +237,17 @@ mod tests {
     use journeyman_core::ports::PullFilter;
     use uuid::Uuid;
 
-    use super::list::{
-        COUNT_OF_PROJECT_AND_STATUS, COUNT_OF_STATUS, LIST, LIST_OF_ATTRIBUTE, LIST_OF_STATUS,
-        LIST_OF_STATUS_WITH_ATTRIBUTES, LIST_WITH_PROPERTIES,
-    };
-    use super::related::{PLANS, RUNNING_OF_PROJECTS, STEPS, SUMMARIES};
     use super::*;
     use crate::sql::code_hosts::remote_pulls;
     use crate::sql::feed::{FEED, FEED_OF_PROJECTS};
+    use crate::sql::jobs::UPDATED_MESSAGES;
+    use crate::sql::jobs::list::{
+        COUNT_OF_PROJECT_AND_STATUS, COUNT_OF_STATUS, LIST, LIST_OF_ATTRIBUTE, LIST_OF_STATUS,
+        LIST_OF_STATUS_WITH_ATTRIBUTES, LIST_WITH_PROPERTIES,
+    };
+    use crate::sql::jobs::related::{
+        COUNT_STEPS, PLAN_BEFORE, PLANS, RUNNING_OF_PROJECTS, STEPS, SUMMARIES, extras_queries,
+    };
     use crate::sql::keys::names_of;
 
     /// Returns SQLite's plan for a query.
@@ -468,33 +263,34 @@ mod tests {
         let mut db = Connection::open_in_memory().unwrap();
         super::super::migrate::migrate(&mut db, std::path::Path::new(":memory:")).unwrap();
         let pulls = PullFilter { project: "shop".parse().unwrap(), state: PullState::Open, after: None, limit: 1 };
+        let extras = extras_queries(JobId::from_uuid(Uuid::nil()));
         let hot = [
             ("claim", DUE_JOB),
             ("log", LOG),
             ("messages", ACCEPTED),
-            ("updated messages", UPDATED_MESSAGES),
-            ("jobs_of_project", LIST),
-            ("jobs_of_status", LIST_OF_STATUS),
-            ("attribute", LIST_OF_ATTRIBUTE),
-            ("status and attribute", LIST_OF_STATUS_WITH_ATTRIBUTES),
-            ("properties", LIST_WITH_PROPERTIES),
-            ("summaries", SUMMARIES),
-            ("plans", PLANS),
-            ("plan before an entry", PLAN_BEFORE),
-            ("number of steps", COUNT_STEPS),
-            ("steps", STEPS),
-            ("running jobs of projects", RUNNING_OF_PROJECTS),
+            ("updated messages", UPDATED_MESSAGES.sqlite),
+            ("jobs_of_project", LIST.sqlite),
+            ("jobs_of_status", LIST_OF_STATUS.sqlite),
+            ("attribute", LIST_OF_ATTRIBUTE.sqlite),
+            ("status and attribute", LIST_OF_STATUS_WITH_ATTRIBUTES.sqlite),
+            ("properties", LIST_WITH_PROPERTIES.sqlite),
+            ("summaries", SUMMARIES.sqlite),
+            ("plans", PLANS.sqlite),
+            ("plan before an entry", PLAN_BEFORE.sqlite),
+            ("number of steps", COUNT_STEPS.sqlite),
+            ("steps", STEPS.sqlite),
+            ("running jobs of projects", RUNNING_OF_PROJECTS.sqlite),
             ("feed", FEED.sqlite),
             ("feed of projects", FEED_OF_PROJECTS.sqlite),
             ("poll", "SELECT id, state, diff, effort FROM jobs WHERE id = ?1"),
-            ("attributes of a job", EXTRAS_OF_JOB.attributes),
-            ("runs of a job", EXTRAS_OF_JOB.runs),
-            ("hold of a job", EXTRAS_OF_JOB.holds),
+            ("attributes of a job", extras[0].text.sqlite),
+            ("runs of a job", extras[1].text.sqlite),
+            ("hold of a job", extras[3].text.sqlite),
             ("write", "UPDATE jobs SET state = ?2, diff = ?3 WHERE id = ?1"),
             ("waiting jobs", "SELECT waiting, count(*) FROM jobs WHERE waiting IS NOT NULL GROUP BY waiting"),
             ("active jobs", "SELECT count(*) FROM jobs WHERE due_at IS NOT NULL"),
-            ("jobs with a status", COUNT_OF_STATUS),
-            ("jobs of a project with a status", COUNT_OF_PROJECT_AND_STATUS),
+            ("jobs with a status", COUNT_OF_STATUS.sqlite),
+            ("jobs of a project with a status", COUNT_OF_PROJECT_AND_STATUS.sqlite),
             ("key", "SELECT * FROM keys WHERE hash = ?1"),
             ("names of keys", names_of(UserId::from_uuid(Uuid::nil())).text.sqlite),
             ("pulls", remote_pulls(&pulls).text.sqlite),
@@ -536,7 +332,7 @@ mod tests {
     fn a_search_reads_only_the_jobs_that_match() {
         let mut db = Connection::open_in_memory().unwrap();
         super::super::migrate::migrate(&mut db, std::path::Path::new(":memory:")).unwrap();
-        let program = program(&db, LIST);
+        let program = program(&db, LIST.sqlite);
         let index = |name: &str| program.iter().position(|(own, _)| own == name).unwrap();
         // SQLite seeks in the table only when it needs a column that the index does not have.
         let table = program[index("DeferredSeek") + 1..].iter().find(|(name, cursor)| name == "Column" && *cursor == 0);

@@ -33,6 +33,14 @@ impl Database for Sqlite {
         self.readers.read(move |db| run(db, &query)).await
     }
 
+    async fn query_all(&self, queries: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
+        self.readers.read(move |db| run_all(db, &queries)).await
+    }
+
+    async fn look_up_all(&self, queries: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
+        self.readers.find(|db| run_all(db, &queries))
+    }
+
     async fn add_up<T, F>(&self, query: Statement, mut sum: T, mut add: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -131,6 +139,12 @@ pub(crate) fn run(db: &Connection, statement: &Statement) -> Result<Vec<Row>, Re
         Ok(())
     })?;
     Ok(rows)
+}
+
+/// Runs queries on one snapshot, and returns the rows of each.
+fn run_all(db: &Connection, queries: &[Statement]) -> Result<Vec<Vec<Row>>, ReadError> {
+    let _state = db.unchecked_transaction()?;
+    queries.iter().map(|query| run(db, query)).collect()
 }
 
 /// Runs a statement, and passes each row to `each`.
