@@ -46,8 +46,8 @@ impl Database for Postgres {
     }
 
     async fn query_all(&self, queries: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
-        let calls: Vec<Call> = queries.into_iter().map(Call::from).collect();
-        Ok(self.read_all(&calls).await?.into_iter().map(rows).collect::<Result<_, PgError>>()?)
+        let queries: Vec<Query> = queries.into_iter().map(Query::from).collect();
+        Ok(self.read_all(&queries).await?.into_iter().map(rows).collect::<Result<_, PgError>>()?)
     }
 
     async fn look_up_all(&self, queries: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {

@@ -331,9 +331,3 @@ pub(super) async fn replay(tx: &mut (dyn Tx + '_), request: Replay) -> Result<Re
 fn number(row: &Row, column: &str) -> Result<u64, StoreError> {
     Ok(row.number(column)?.and_then(|number| u64::try_from(number).ok()).unwrap_or_default())
 }
-
-/// Returns the statement that takes the locks of webhooks, in the order of their IDs. A transaction takes them before those
-/// of deliveries, so that transactions cannot wait for each other in a circle.
-pub(crate) fn lock(webhooks: Vec<String>) -> Statement {
-    sql!("SELECT 1 FROM webhooks WHERE id = ANY (($1)) ORDER BY id FOR NO KEY UPDATE", webhooks)
-}

@@ -12,7 +12,6 @@ use journeyman_core::webhook::{
 };
 
 use super::admin::Sealing;
-use super::deliveries::lock;
 use super::feed::{ASSIGN, LOCK};
 use super::resource::{ResourceTable, statements};
 use super::{Database, Row, SqlStore, Statement, decoded, deliveries, sql};
