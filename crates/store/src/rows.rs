@@ -196,21 +196,15 @@ pub(crate) fn usage_line<R: Columns>(row: &R) -> Read<UsageLine, R> {
         model: text("of_model")?,
         author: text("of_author")?,
         key: text("of_key")?.map(|id| at.parse("key", &id)).transpose()?,
-        sum: usage_sum(row)?,
-    })
-}
-
-/// Decodes the sum of a line or a row of a report on usage.
-pub(crate) fn usage_sum<R: Columns>(row: &R) -> Read<UsageSum, R> {
-    let at = At::new("usage_days", row, &[])?;
-    Ok(UsageSum {
-        runs: at.number("runs")?,
-        unpriced: at.number("unpriced")?,
-        input_tokens: at.number("input_tokens")?,
-        output_tokens: at.number("output_tokens")?,
-        cached_tokens: at.number("cached_tokens")?,
-        cost_micros: at.number("cost_micros")?,
-        estimated_micros: at.number("estimated_micros")?,
+        sum: UsageSum {
+            runs: at.number("runs")?,
+            unpriced: at.number("unpriced")?,
+            input_tokens: at.number("input_tokens")?,
+            output_tokens: at.number("output_tokens")?,
+            cached_tokens: at.number("cached_tokens")?,
+            cost_micros: at.number("cost_micros")?,
+            estimated_micros: at.number("estimated_micros")?,
+        },
     })
 }
 

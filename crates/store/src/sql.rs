@@ -46,7 +46,7 @@ use journeyman_core::ports::StoreError;
 use journeyman_core::time::IdGen;
 
 pub(crate) use self::lock::{lock, lock_number};
-pub(crate) use self::row::{Read, Row};
+pub(crate) use self::row::{Cells, Read, Row, Sum};
 pub(crate) use self::statement::{Statement, Text, Value, as_text, for_sqlite, sql, text};
 pub(crate) use self::tx::{DbError, Step, Tx};
 use crate::vault::MasterKeys;
@@ -103,10 +103,7 @@ pub(crate) trait Database: Send + Sync + 'static {
 
     /// Runs a query that may read many rows, and adds each of them to `sum`. SQLite does not keep the rows, and PostgreSQL
     /// plans the query for its values: a plan for any values may be much slower.
-    async fn add_up<T, F>(&self, query: Statement, sum: T, add: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnMut(&mut T, &Row) -> Result<(), StoreError> + Send + 'static;
+    async fn add_up<S: Sum>(&self, query: Statement, sum: S) -> Result<S, StoreError>;
 
     /// Claims rows that are due in a transaction. With SQLite, a transaction that finds none holds up the writer, so the
     /// query `due` looks first whether there are any.

@@ -4,6 +4,7 @@ use tokio_postgres::Row;
 
 use super::error::PgError;
 use crate::rows::Columns;
+use crate::sql::Cells;
 
 impl Columns for Row {
     type Error = PgError;
@@ -18,5 +19,15 @@ impl Columns for Row {
 
     fn bytes(&self, column: &str) -> Result<Option<Vec<u8>>, PgError> {
         Ok(self.try_get(column)?)
+    }
+}
+
+impl Cells for Row {
+    fn text_at(&self, index: usize) -> Result<Option<&str>, PgError> {
+        Ok(self.try_get(index)?)
+    }
+
+    fn number_at(&self, index: usize) -> Result<Option<i64>, PgError> {
+        Ok(self.try_get(index)?)
     }
 }

@@ -16,7 +16,7 @@ use super::error::PgError;
 use super::pipeline::{Query, call};
 use super::session::Session;
 use crate::spans::transaction;
-use crate::sql::{Database, DbError, Row, Statement, Step, Tx, Value};
+use crate::sql::{Database, DbError, Row, Statement, Step, Sum, Tx, Value};
 use crate::wakeups::Wakeups;
 
 #[async_trait]
@@ -54,13 +54,10 @@ impl Database for Postgres {
         self.query_all(queries).await
     }
 
-    async fn add_up<T, F>(&self, query: Statement, mut sum: T, mut add: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnMut(&mut T, &Row) -> Result<(), StoreError> + Send + 'static,
-    {
-        let found = rows(self.read_planned(query.into()).await?)?;
-        found.iter().try_for_each(|row| add(&mut sum, row))?;
+    async fn add_up<S: Sum>(&self, query: Statement, mut sum: S) -> Result<S, StoreError> {
+        for row in self.read_planned(query.into()).await? {
+            sum.add(&row)?;
+        }
         Ok(sum)
     }
 

@@ -21,11 +21,6 @@ impl Row {
         Self { columns: Arc::clone(columns), values }
     }
 
-    /// Returns the values in the order of the columns.
-    pub(crate) fn values(&self) -> &[Value] {
-        &self.values
-    }
-
     fn value(&self, column: &str) -> Result<&Value, StoreError> {
         let index = self.columns.iter().position(|name| name == column);
         let value = index.and_then(|index| self.values.get(index));
@@ -67,3 +62,15 @@ impl Columns for Row {
 
 /// A function that decodes a row.
 pub(crate) type Read<T> = fn(&Row) -> Result<T, StoreError>;
+
+/// Access to the values of a row by the index of their columns, without copies; NULL is `None`.
+pub(crate) trait Cells: Columns {
+    fn text_at(&self, index: usize) -> Result<Option<&str>, Self::Error>;
+    fn number_at(&self, index: usize) -> Result<Option<i64>, Self::Error>;
+}
+
+/// A sum over the rows of a query.
+pub(crate) trait Sum: Send + 'static {
+    /// Adds a row.
+    fn add<R: Cells>(&mut self, row: &R) -> Result<(), R::Error>;
+}

@@ -127,7 +127,7 @@ pub(crate) const fn as_text(bytes: &'static [u8], length: usize) -> &'static str
 }
 
 /// A parameter of a statement, or the value of a column.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Null,
     Number(i64),

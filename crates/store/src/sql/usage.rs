@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use journeyman_core::ports::{StoreError, UsageStore};
-use journeyman_core::usage::{UsageGroup, UsageLine, UsageQuery};
+use journeyman_core::usage::{UsageGroup, UsageLine, UsageQuery, UsageSum};
 
-use super::{Database, Row, SqlStore, Statement, Text, Value, text};
+use super::{Cells, Database, SqlStore, Statement, Sum, Text, Value, text};
 use crate::rows;
 
 /// Returns the text of a report on a table; `$author` and `$key` are its columns, or the empty text.
 ///
 /// PostgreSQL adds up the rows of each line. SQLite would sort all rows to group them, which takes longer than to read
-/// them, so it returns the rows, and [`add`] adds them up.
+/// them, so it returns the rows, and [`Report`] adds them up.
 macro_rules! report {
     ($table:literal, $author:literal, $key:literal) => {
         Text {
@@ -50,11 +50,49 @@ const REPORT: Text = report!("usage_days", "author", "key");
 /// A report that needs no senders.
 const REPORT_ON_MODELS: Text = report!("usage_models", "''", "''");
 
-/// The number of columns by which rows are grouped. They are the first ones.
+/// The number of columns by which rows are grouped. They are the first ones: the day, and texts.
 const GROUPS: usize = 5;
 
 /// The lines of a report by the values of their groups.
-type Lines = HashMap<Vec<Value>, UsageLine>;
+#[derive(Debug, Default)]
+struct Report {
+    lines: HashMap<Vec<u8>, UsageLine>,
+    /// The group of the row that is added.
+    group: Vec<u8>,
+}
+
+impl Sum for Report {
+    fn add<R: Cells>(&mut self, row: &R) -> Result<(), R::Error> {
+        // Different groups have different bytes.
+        self.group.clear();
+        self.group.extend(row.number_at(0)?.unwrap_or(i64::MIN).to_le_bytes());
+        for index in 1..GROUPS {
+            let text = row.text_at(index)?.unwrap_or_default();
+            self.group.extend(text.len().to_le_bytes());
+            self.group.extend(text.as_bytes());
+        }
+        if let Some(line) = self.lines.get_mut(&self.group) {
+            line.sum = line.sum.plus(&sum(row)?);
+        } else {
+            self.lines.insert(self.group.clone(), rows::usage_line(row)?);
+        }
+        Ok(())
+    }
+}
+
+/// Reads the columns that are added up.
+fn sum<R: Cells>(row: &R) -> Result<UsageSum, R::Error> {
+    let number = |index| Ok::<_, R::Error>(u64::try_from(row.number_at(GROUPS + index)?.unwrap_or(0)).unwrap_or(0));
+    Ok(UsageSum {
+        runs: number(0)?,
+        unpriced: number(1)?,
+        input_tokens: number(2)?,
+        output_tokens: number(3)?,
+        cached_tokens: number(4)?,
+        cost_micros: number(5)?,
+        estimated_micros: number(6)?,
+    })
+}
 
 #[async_trait]
 impl<B: Database> UsageStore for SqlStore<B> {
@@ -76,23 +114,12 @@ impl<B: Database> UsageStore for SqlStore<B> {
             by(UsageGroup::Key).into(),
             query.limit.into(),
         ];
-        let lines = self.add_up(Statement { text, values }, Lines::new(), add).await?;
-        let mut lines: Vec<UsageLine> = lines.into_values().collect();
+        let report = self.add_up(Statement { text, values }, Report::default()).await?;
+        let mut lines: Vec<UsageLine> = report.lines.into_values().collect();
         lines.sort_unstable_by(|a, b| properties(a).cmp(&properties(b)));
         lines.truncate(query.limit);
         Ok(lines)
     }
-}
-
-/// Adds a row to its line.
-fn add(lines: &mut Lines, row: &Row) -> Result<(), StoreError> {
-    let group = row.values().get(..GROUPS).unwrap_or_default();
-    if let Some(line) = lines.get_mut(group) {
-        line.sum = line.sum.plus(&rows::usage_sum(row)?);
-    } else {
-        lines.insert(group.to_vec(), rows::usage_line(row)?);
-    }
-    Ok(())
 }
 
 /// Returns the properties by which the lines of a report are sorted.

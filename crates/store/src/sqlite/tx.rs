@@ -12,7 +12,7 @@ use rusqlite::{Connection, params_from_iter};
 use super::Sqlite;
 use super::error::{OpError, ReadError, unavailable};
 use super::write::Session;
-use crate::sql::{Database, DbError, Row, Statement, Step, Tx, Value};
+use crate::sql::{Database, DbError, Row, Statement, Step, Sum, Tx, Value};
 use crate::wakeups::Wakeups;
 
 #[async_trait]
@@ -41,13 +41,13 @@ impl Database for Sqlite {
         self.readers.find(|db| run_all(db, &queries))
     }
 
-    async fn add_up<T, F>(&self, query: Statement, mut sum: T, mut add: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnMut(&mut T, &Row) -> Result<(), StoreError> + Send + 'static,
-    {
+    async fn add_up<S: Sum>(&self, query: Statement, mut sum: S) -> Result<S, StoreError> {
         let read = move |db: &Connection| {
-            read_each(db, &query, |row| Ok(add(&mut sum, &row)?))?;
+            let mut prepared = db.prepare_cached(query.text.sqlite)?;
+            let mut found = prepared.query(params_from_iter(&query.values))?;
+            while let Some(row) = found.next()? {
+                sum.add(row)?;
+            }
             Ok(sum)
         };
         self.readers.read(read).await
@@ -133,11 +133,17 @@ pub(super) fn execute_all(db: &Connection, statements: &[Statement]) -> Result<(
 
 /// Runs a statement, and returns its rows.
 pub(crate) fn run(db: &Connection, statement: &Statement) -> Result<Vec<Row>, ReadError> {
+    if statement.text.sqlite.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut prepared = db.prepare_cached(statement.text.sqlite)?;
+    let columns: Arc<[String]> = prepared.column_names().map(ToOwned::to_owned).collect();
+    let mut found = prepared.query(params_from_iter(&statement.values))?;
     let mut rows = Vec::new();
-    read_each(db, statement, |row| {
-        rows.push(row);
-        Ok(())
-    })?;
+    while let Some(row) = found.next()? {
+        let values = (0..columns.len()).map(|index| Ok(value(row.get_ref(index)?)));
+        rows.push(Row::new(&columns, values.collect::<Result<_, ReadError>>()?));
+    }
     Ok(rows)
 }
 
@@ -145,25 +151,6 @@ pub(crate) fn run(db: &Connection, statement: &Statement) -> Result<Vec<Row>, Re
 fn run_all(db: &Connection, queries: &[Statement]) -> Result<Vec<Vec<Row>>, ReadError> {
     let _state = db.unchecked_transaction()?;
     queries.iter().map(|query| run(db, query)).collect()
-}
-
-/// Runs a statement, and passes each row to `each`.
-fn read_each(
-    db: &Connection,
-    statement: &Statement,
-    mut each: impl FnMut(Row) -> Result<(), ReadError>,
-) -> Result<(), ReadError> {
-    if statement.text.sqlite.is_empty() {
-        return Ok(());
-    }
-    let mut prepared = db.prepare_cached(statement.text.sqlite)?;
-    let columns: Arc<[String]> = prepared.column_names().map(ToOwned::to_owned).collect();
-    let mut found = prepared.query(params_from_iter(&statement.values))?;
-    while let Some(row) = found.next()? {
-        let values = (0..columns.len()).map(|index| Ok(value(row.get_ref(index)?)));
-        each(Row::new(&columns, values.collect::<Result<_, ReadError>>()?))?;
-    }
-    Ok(())
 }
 
 fn value(found: ValueRef<'_>) -> Value {
