@@ -19,7 +19,7 @@ pub enum Permission {
     Admin,
 }
 
-/// What a comment of the service is on.
+/// The target of a comment by the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommentTarget {
     /// A pull request, by its number.

@@ -1,4 +1,4 @@
-//! What event streams have in common: the position where a browser continues, and a limit on the open streams of a
+//! The shared parts of event streams: the position where a browser continues, and a limit on the open streams of a
 //! user, because each takes memory and one of the server's connections.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What a job remembers about the checks of its pull request.
+//! The state of the checks of a pull request, as its job stores it.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What a job remembers about the updates of its pull request.
+//! The state of the updates of a pull request, as its job stores it.
 
 use serde::{Deserialize, Serialize};
 

@@ -23,7 +23,7 @@ pub(super) fn pending_cookie(shared: &Shared, value: &str) -> HeaderValue {
     cookies::set(&shared.settings, cookie_name(shared), value, seconds)
 }
 
-/// What the cookie keeps until the browser comes back.
+/// The content of the cookie that is set until the browser returns.
 pub(super) struct Pending {
     /// The state that the provider's client needs.
     pub(super) state: String,

@@ -1,4 +1,4 @@
-//! What the pages of the documentation are made of.
+//! The sources of the pages of the documentation.
 
 use super::examples::Regions;
 use super::guides::Guide;

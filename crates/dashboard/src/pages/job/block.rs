@@ -24,7 +24,7 @@ use crate::{visible, words};
 /// The number of lines of a failed tool call that are shown without opening it.
 const TAIL_LINES: usize = 2;
 
-/// What a block needs to know about its page.
+/// The values of the page that its blocks use.
 pub(super) struct BlockContext<'a> {
     pub(super) at: &'a InJob,
     pub(super) history: &'a MessagesAndRuns,
